@@ -1,1 +1,1 @@
-"""The one room that knows JAX's private side."""
+"""The only package that uses JAX's private API."""

@@ -1,7 +1,7 @@
-"""Compiles one StableHLO module alone, and tells how long XLA took.
+"""Compile a single StableHLO module and measure how long XLA takes.
 
-The text of this module is also the second half of each reproducer, so it imports nothing of
-retrace, and goes by what is at hand rather than by the tables of names.
+The text of this module is also the second half of each reproducer, so it imports nothing from
+retrace and checks for features directly instead of using the tables of JAX names.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-_LEFT_OUT = re.compile(r"dense_resource<__elided__> : (tensor<((?:\d+x)*)((?:[^<>]|<[^<>]*>)*)>)")
+_OMITTED = re.compile(r"dense_resource<__elided__> : (tensor<((?:\d+x)*)((?:[^<>]|<[^<>]*>)*)>)")
 _PERIOD = 1021
-"""After this many elements a stand-in repeats."""
+"""A placeholder repeats after this many elements."""
 _AS_BYTES = re.compile(r"(?:(complex)<f(32|64)>|(ui|i|f|bf)(\d+)(\w*))$")
 
 
 class Compiled(NamedTuple):
-    """How long it took to compile a module."""
+    """A compiled module and how long it took."""
 
     seconds: float
     processor: float
-    """Seconds of processors, of all threads together."""
+    """CPU seconds, summed over all threads."""
     executable: Any = None
 
 
 def filled(text: str) -> tuple[str, int]:
-    """A module with a stand-in for each constant that was left out, and how many these are.
+    """Fill in a placeholder for each omitted constant; also returns the number of placeholders.
 
-    A stand-in has the shape and the dtype of the constant. No element of it is zero, and few are
-    equal, or XLA would simplify what the constant itself leaves to be computed.
+    A placeholder has the shape and dtype of the constant. No element is zero and few are equal:
+    otherwise XLA could simplify operations that it cannot simplify for the real constant.
     """
     number = 0
 
@@ -43,7 +43,7 @@ def filled(text: str) -> tuple[str, int]:
         shape = [int(size) for size in found[2].split("x") if size]
         return f"dense<{_content(shape, found[3])}> : {found[1]}"
 
-    return _LEFT_OUT.sub(stand_in, text), number
+    return _OMITTED.sub(stand_in, text), number
 
 
 def _content(shape: list[int], element: str) -> str:
@@ -53,7 +53,7 @@ def _content(shape: list[int], element: str) -> str:
     if kind is None:
         raise ValueError(f"no stand-in is known for a constant of {element}")
     if kind[1] is None and kind[3] in ("i", "ui") and int(kind[4]) < 8:
-        # MLIR packs these closer than NumPy does.
+        # MLIR packs these more tightly than NumPy.
         odd: Any = row % 2
         values = odd == 1 if kind[4] == "1" else odd + 1 if kind[3] == "ui" else 2 * odd - 1
         return _listed(np.resize(values, shape).tolist())
@@ -64,7 +64,7 @@ def _content(shape: list[int], element: str) -> str:
         values = (row % 7 + 1).astype(f"{'u' * (kind[3] == 'ui')}int{kind[4]}")
     else:
         values = ((row + 2) / _PERIOD).astype(_float(element))
-    # MLIR has the bytes in this order on every machine.
+    # MLIR uses this byte order on every machine.
     ordered = values.astype(values.dtype.newbyteorder("<")) if kind[3] != "bf" else values
     return f'"0x{np.resize(ordered, elements).tobytes().hex().upper()}"'
 
@@ -87,13 +87,13 @@ def _listed(values: Any) -> str:
 def compiled(
     text: str, partitions: int = 1, replicas: int = 1, options: Sequence[Sequence[str]] = ()
 ) -> Compiled:
-    """Compile a module whose constants are filled in, past JAX's caches.
+    """Compile a module whose constants are filled in, bypassing JAX's caches.
 
     Args:
-        text: StableHLO.
-        partitions: how many devices share each copy of the program.
-        replicas: how many copies there are.
-        options: XLA's own, for this program.
+        text: the StableHLO of the module.
+        partitions: number of devices that share each copy of the program.
+        replicas: number of copies.
+        options: XLA options for this program.
     """
     from jaxlib import xla_client
 
@@ -123,5 +123,5 @@ def compiled(
 
 
 def warm() -> None:
-    """Compile something small: what a process does once is none of the module's."""
+    """Compile something small, so that one-time startup work is not attributed to the module."""
     compiled("func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")

@@ -1,14 +1,13 @@
-"""Tracing a function anew, past JAX's caches, and leaving these as they are.
+"""Retrace a function without using or changing JAX's caches.
 
-A function that is traced again finds the programs of the jitted functions that it calls in
-JAX's caches, as old as its own. So for one thread, and while it lasts, a function of ours
-stands in front of each cache that is keyed by a Python function: it traces anew, and remembers
-what it traced until the end. Nothing is put into JAX's caches, and nothing is taken out.
-Other threads go on to the caches. Nothing of what JAX tells of a trace is sent meanwhile: no
-event, no line of a log.
+When a function is traced again, the jitted functions that it calls still come from JAX's
+caches and are as old as its own program. So a wrapper temporarily replaces each cache that is
+keyed by a Python function. In one thread the wrapper retraces, and remembers the results until
+the end; other threads still use the caches. Nothing is added to JAX's caches or removed from
+them, and JAX sends no events and logs nothing about these traces.
 
-What a program was traced from is found again through weak references alone. JAX itself keeps
-it for as long as it keeps the program: the function, the shapes and types of the arguments,
+The inputs of a trace are found again through weak references only. JAX itself keeps them alive
+for as long as it keeps the program: the function, the shapes and types of the arguments,
 their tree, and the static values.
 """
 
@@ -34,35 +33,35 @@ from retrace.jax_internals.names_values import DEBUG_INFO, STATES, TRACE_CONTEXT
 from retrace.jax_internals.row import resolve
 from retrace.jax_internals.traces import Trace
 
-_KEEPS_GIVEN = TRACE.expected
-"""Whether JAX keeps, with a trace, the object that tells its arguments; else a table does."""
-_CONVERTED = 8
-"""Bytes of a number from which on JAX may convert an array on the host to fewer."""
+_KEEPS_ARGUMENTS = TRACE.expected
+"""Whether JAX keeps the object that describes the arguments with a trace (else in a table)."""
+_MIN_CONVERTED_SIZE = 8
+"""Item size in bytes from which JAX may convert a host array to a smaller type."""
 _PLAIN = frozenset((int, bool, str, type(None)))
 
 
 class GoneError(Exception):
-    """What a program was traced from does not live any more."""
+    """Something that a program was traced from no longer exists."""
 
 
 class BusyError(Exception):
-    """Another thread traces anew."""
+    """Another thread is already retracing."""
 
 
 class Recipe:
-    """What a program was traced from, by weak references; it holds nothing."""
+    """What a program was traced from, as weak references; keeps nothing alive."""
 
     __slots__ = ("_extra", "_function", "_given", "jaxpr")
 
     def __init__(
         self, trace: Trace, jaxpr: Any, died: Callable[[weakref.ref[Any]], object] | None
     ) -> None:
-        """Remember a trace that has just ended; raises TypeError where it cannot be.
+        """Remember a trace that has just ended; raises TypeError if that is impossible.
 
         Args:
             trace: the trace.
-            jaxpr: what came of it.
-            died: called when JAX has let go of the program.
+            jaxpr: its result.
+            died: called when JAX drops the program.
         """
         given: tuple[Any, ...] = trace.given or ()
         if len(given) < 2:
@@ -70,7 +69,7 @@ class Recipe:
         function = given[0]
         self._extra: tuple[Any, ...] = ()
         self._given: weakref.ref[Any] | None = None
-        if _KEEPS_GIVEN:
+        if _KEEPS_ARGUMENTS:
             self._given = weakref.ref(given[1])
             if extra := given[3:]:
                 if not _PLAIN.issuperset(map(type, extra)):
@@ -86,10 +85,10 @@ class Recipe:
         return _alive(self._function)
 
     def trace(self) -> Any:
-        """The jaxpr of the function as it is now; within `past_caches` alone.
+        """Trace the function as it is now; only valid inside `past_caches`.
 
         Raises:
-            GoneError: something that it was traced from does not live any more.
+            GoneError: something that it was traced from no longer exists.
             Exception: whatever the function raises.
         """
         _thread.memory = {}
@@ -117,7 +116,7 @@ def _alive(reference: weakref.ref[Any]) -> Any:
 
 
 def _trace_before(function: Any, jaxpr: Any, info: Any) -> Any:
-    """The same before jax 0.9, which keeps what it was given in a table of its own."""
+    """Same for jax before 0.9, which keeps the inputs of traces in a table."""
     cached = _inside(TRACE_BEFORE.look())
     entries = _cell(cached, at.ENTRIES_BEFORE.name)
     for key, (answer, found) in list(entries.get(function, {}).items()):
@@ -153,7 +152,7 @@ def _no_paths() -> tuple[str, ...]:
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.memory: dict[Any, Any] | None = None
-        """What was traced anew so far; None where the caches are to be asked."""
+        """What was retraced so far; None if this thread should use JAX's caches."""
 
 
 _thread = _Thread()
@@ -161,13 +160,13 @@ _one_at_a_time = threading.Lock()
 
 
 def possible() -> bool:
-    """Whether this JAX lets functions be traced anew."""
+    """Whether this JAX allows functions to be retraced."""
     return names.shows(losses.AUDITS) and names.shows(losses.TRACES)
 
 
 @contextmanager
 def past_caches() -> Generator[None]:
-    """Let this thread trace recipes; raises BusyError where another one is at it."""
+    """Let this thread trace recipes; raises BusyError if another thread is doing so."""
     if not _one_at_a_time.acquire(blocking=False):
         raise BusyError
     undo: list[tuple[Any, str, Any, Any]] = []
@@ -204,7 +203,7 @@ def _replacements() -> Iterator[tuple[Any, str, Any, Any]]:
         for name, value in list(names_in.items()):
             if value is canonical and value is not None:
                 yield module, name, value, _converted_anew(value)
-            # A cache may stand in several modules, by whichever name these import it.
+            # Several modules may import the same cache, under any name.
             if type(value) is not kind or id(value) in known:
                 continue
             if id(value) not in made:
@@ -217,11 +216,11 @@ def _replacements() -> Iterator[tuple[Any, str, Any, Any]]:
 
 
 def _anew(original: Any, uncached: Any) -> Any:
-    """In front of a cache: traces anew in the thread that does so."""
+    """Wrap a cache: retraces in the thread that is retracing, else uses the cache."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         memory = _thread.memory
-        # What runs while it is traced, rather than becoming part of the program, is as before.
+        # Code that executes during the trace, without being staged, uses the cache as usual.
         if memory is None or (memory and not is_staging()):
             return original(*args, **kwargs)
         key = (id(original), args, tuple(kwargs.items()), TRACE_CONTEXT.get()())
@@ -230,7 +229,7 @@ def _anew(original: Any, uncached: Any) -> Any:
             if stores:
                 args[0].populate_stores(stores)
             return answer
-        memory[None] = None  # from here on something is being traced
+        memory[None] = None  # marks that a trace is now under way
         answer = uncached(*args, **kwargs)
         memory[key] = (answer, at.STORES.of(args[0]))
         return answer
@@ -243,20 +242,25 @@ def _anew(original: Any, uncached: Any) -> Any:
 
 
 def converts_anew() -> bool:
-    """Whether arrays on the host are converted as they are now, rather than as they were."""
+    """Whether host arrays are converted with their current content, not their earlier content."""
     return at.CANONICAL.there() or not at.CANONICAL.expected
 
 
 def _converted_anew(original: Any) -> Any:
-    """In front of what remembers how an array was when it first converted its type."""
+    """Wrap the function that caches the first conversion of an array."""
 
     def canonicalize_value(x: Any) -> Any:
         memory = _thread.memory
-        if not memory or type(x) is not np.ndarray or x.itemsize < _CONVERTED or not is_staging():
+        if (
+            not memory
+            or type(x) is not np.ndarray
+            or x.itemsize < _MIN_CONVERTED_SIZE
+            or not is_staging()
+        ):
             return original(x)
         found = memory.get((id(original), id(x)))
         if found is None:
-            # By a copy of ours, which nothing is remembered of. It lives as long as its number.
+            # Convert a copy, which JAX has not cached; keep it alive so that its id stays unique.
             copied: Any = x.copy()
             found = memory[id(original), id(x)] = (x, copied, original(copied))
         return found[2]
@@ -281,14 +285,14 @@ def _silent(original: Any) -> Any:
 
 
 def _inside(cached: Any) -> Any:
-    """The cache behind what was put in front of it, by us or by others."""
+    """The cache itself, without any wrappers around it."""
     while (inner := getattr(cached, "__wrapped__", None)) is not None:
         cached = inner
     return cached
 
 
 def _uncached(cache: Any) -> Any:
-    """The function that a cache remembers the answers of; None where it does not show it."""
+    """The function whose results a cache stores; None if it cannot be found."""
     if type(cache) is FunctionType:
         return _cell(cache, at.UNCACHED_BEFORE.name)
     held = [one for one in gc.get_referents(cache) if type(one) is FunctionType]
@@ -306,16 +310,16 @@ def _takes_function(uncached: FunctionType) -> bool:
 
 
 def shows_all() -> bool:
-    """Whether JAX's caches of traces can be gone past on this JAX."""
+    """Whether the trace caches of this JAX can be bypassed."""
     rows = (TRACE, TRACE_BEFORE)
     return all(_uncached(_inside(row.look())) is not None for row in rows if row.expected)
 
 
 @contextmanager
 def configured(values: dict[str, Any]) -> Generator[None]:
-    """Set options of JAX's configuration in this thread, by their public names.
+    """Set JAX configuration options in this thread, by their public names.
 
-    Raises KeyError where one cannot be set.
+    Raises KeyError if an option cannot be set.
     """
     states = cast(dict[str, Any], STATES.get())
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The backend that the program uses, once it uses one: never the first to touch a device."""
+"""The backend that the program uses; retrace never initializes one itself."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from retrace.jax_internals.names_values import BACKEND_RUNS
 
 
 def jaxlib_version() -> str:
-    """The release of jaxlib."""
-    # `importlib.metadata` would tell as well, and imports `csv` and more, for which a program
-    # may have modules of its own.
+    """The version of jaxlib."""
+    # Not `importlib.metadata`: it imports `csv` and more, names that a program's own modules
+    # may shadow.
     return str(jaxlib.version.__version__)
 
 
@@ -26,11 +26,11 @@ class Backend(NamedTuple):
     local_devices: int
     device_kind: str | None
     platform_version: str | None
-    """Of the runtime behind it: libtpu's, CUDA's."""
+    """Version of the runtime, for example of libtpu or CUDA."""
 
 
 def running() -> Backend | None:
-    """The backend that runs, or None before the program has started one."""
+    """The running backend; None if the program has not started one yet."""
     runs = BACKEND_RUNS.get()
     if runs is None or not runs():
         return None

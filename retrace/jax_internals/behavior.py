@@ -1,4 +1,4 @@
-"""What this JAX does, as named facts; code elsewhere asks for the fact, never for a version."""
+"""Named facts about this JAX, so that other code never compares versions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ KEYWORD_STATICS_KEEP_THEIR_TYPE = not TRACE_BEFORE.there()
 
 
 def off_fast_path() -> tuple[str, ...]:
-    """What of a program makes each of its calls run Python, which takes a hundred times as long.
+    """Features of a program that force each call through Python, about 100 times slower.
 
     0.6:    effects (`debug.print`, `io_callback`) and all host callbacks
-    0.7 on: effects alone; a `pure_callback` has none
+    0.7 on: only effects; a `pure_callback` has none
     """
     if not DISPATCH.there():
         return ()

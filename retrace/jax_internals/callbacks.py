@@ -1,4 +1,4 @@
-"""Frames of JAX's that call the user's Python: for a program, or for each leaf of a tree."""
+"""JAX frames that call user code: host callbacks, and functions mapped over a pytree."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _MAPS = {
         for function in (jax.tree_util.tree_map, jax.tree_util.tree_map_with_path)
     )
 }
-"""By identity: a code object hashes all that it holds, each time."""
+"""Keyed by `id`: hashing a code object hashes all of its content each time."""
 
 
 def is_tree_map(code: CodeType) -> bool:
-    """Whether this frame runs the user's Python for each leaf of a tree."""
+    """Whether this frame calls user code for each leaf of a pytree."""
     return id(code) in _MAPS
 
 
 def printed(callback: FunctionType) -> str:
-    """What a callback of JAX's own prints with, as the format of a `jax.debug.print`.
+    """The text that a JAX callback prints with, for example the format of a `jax.debug.print`.
 
-    Later releases of JAX have an operation for that, which tells it.
+    Later releases of JAX have a primitive for printing, which holds the format.
     """
     if not is_host_callback(callback.__code__):
         return ""
@@ -49,5 +49,5 @@ def printed(callback: FunctionType) -> str:
 
 
 def is_host_callback(code: CodeType) -> bool:
-    """Whether this frame runs the user's Python for a program that calls back into it."""
+    """Whether this frame runs a host callback of a compiled program."""
     return code.co_filename in _CALLBACKS

@@ -1,9 +1,9 @@
-"""Which call of the user's a stage of JAX belongs to, read off the Python stack.
+"""Find the user's call that a stage of JAX belongs to, from the Python stack.
 
-A call that misses runs in a frame of JAX whose locals are the function, the
-options of `jit` and the arguments. The call is told from the next one by a mark
-left among that frame's locals: frames take no weak reference, and their `id()`
-is used again at once. The mark dies with the frame, and holds nothing.
+A call that misses runs in a JAX frame whose locals are the function, the
+options of `jit` and the arguments. A mark among that frame's locals identifies
+the call: frames cannot be weakly referenced, and their `id()` is reused
+immediately. The mark dies with the frame and keeps nothing alive.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INNER = "__retrace_inner__"
 
 
 class Role(Enum):
-    """What a frame of JAX's does for the call it serves."""
+    """What a JAX frame does for the call it serves."""
 
     CALL = auto()
     AHEAD = auto()
@@ -45,7 +45,7 @@ class Role(Enum):
 
 
 class Call(NamedTuple):
-    """A call that is being served, as its frame shows it."""
+    """A call in progress, read from its frame."""
 
     frame: FrameType
     function: Any
@@ -54,22 +54,22 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
     ahead: bool
     number: int | None
-    """The miss that was marked on it."""
+    """The number of the miss, if `mark` was called."""
 
 
 class Site(NamedTuple):
-    """What the stack says around one stage."""
+    """What the stack around a stage shows."""
 
     call: Call | None
     derived: str | None
-    """How JAX derived the program that is lowered from the call's own."""
+    """How JAX derived the program being lowered from the program of the call."""
     program: FrameType | None
     """The frame that runs a derived program: `jaxpr`, `name`, `args`."""
     lowered: FrameType | None
     """The frame of `Lowered.compile`: `self`, `compiler_options`."""
     jaxpr: Any
     traced: bool = False
-    """Whether the call's own trace is over, and its program under way."""
+    """Whether the call has been traced and its program is now being processed."""
     lowering: FrameType | None = None
     """The frame that lowers the program."""
 
@@ -77,7 +77,7 @@ class Site(NamedTuple):
 _SERVING = frozenset((Role.CALL, Role.AHEAD, Role.PROGRAM, Role.LOWERED, Role.TRACED))
 _ROLES: dict[int, Role] = {}
 _CODES: list[CodeType] = []
-"""Keeps the codes alive whose ids stand in `_ROLES`."""
+"""Keeps the code objects whose ids are in `_ROLES` alive."""
 
 
 def _learn() -> None:
@@ -103,7 +103,7 @@ def _learn() -> None:
 _learn()
 
 
-_HOW = {
+_TRANSFORMS = {
     at.TRANSPOSE_BEFORE: "backward",
     at.TRANSPOSE: "backward",
     at.BACKWARD: "backward",
@@ -114,11 +114,11 @@ _HOW = {
     at.JVP: "jvp",
     at.BATCH: "batched",
 }
-_DERIVED = {id(code): how for row, how in _HOW.items() if (code := row.get()) is not None}
+_DERIVED = {id(code): how for row, how in _TRANSFORMS.items() if (code := row.get()) is not None}
 
 
 def find(frame: FrameType | None) -> Site:
-    """The call that the stage in `frame` belongs to, up to the trace that runs around it."""
+    """Find the call that the stage in `frame` belongs to, up to the enclosing trace."""
     derived: str | None = None
     program: FrameType | None = None
     jaxpr: Any = None
@@ -153,10 +153,10 @@ def find(frame: FrameType | None) -> Site:
 
 
 def transformed(frame: FrameType | None, is_internal: Callable[[Any], bool]) -> Call | None:
-    """The call whose program JAX transforms around `frame`, before it lowers it.
+    """Find the call whose program JAX is transforming around `frame`, before lowering it.
 
-    Under an eager transform JAX interprets the program that it has of a call, and may trace
-    functions of its own for that, one inside the other.
+    Under an eager transform JAX interprets the program of a call, and may trace internal
+    functions for that, possibly nested.
     """
     bound = False
     while frame is not None:
@@ -173,11 +173,11 @@ def transformed(frame: FrameType | None, is_internal: Callable[[Any], bool]) -> 
 
 
 def derived_from(trace: Trace) -> str | None:
-    """What JAX derives a program from, where it traces a function of its own: a jvp, a transpose.
+    """The source of a program that JAX derives (a jvp, a transpose) by tracing its own function.
 
-    It makes them of a trace that it has, whose name they have; the function that is named
-    does not run. It does where an operation with a body wraps that: `fori_loop`, `map`,
-    `reduce_window`.
+    Such programs come from an existing trace and keep the name of its function, which does not
+    run again. It does run if an operation with a body wraps it: `fori_loop`, `map`,
+    `reduce_window`; None for these.
     """
     function = trace.function
     if type(function) is not FunctionType or "__wrapped__" in function.__dict__:
@@ -194,12 +194,12 @@ def derived_from(trace: Trace) -> str | None:
 
 
 def is_of_lax(code: CodeType) -> bool:
-    """Whether it belongs to `jax.lax`, whose operations take functions for their bodies."""
+    """Whether the code belongs to `jax.lax`, whose operations take functions as bodies."""
     return code.co_filename.startswith(_LAX)
 
 
 def is_served(frame: FrameType | None) -> bool:
-    """Whether JAX serves another call around `frame`, a frame of a call itself."""
+    """Whether JAX is serving another call around `frame`, which is itself the frame of a call."""
     frame = frame.f_back if frame is not None else None
     while frame is not None:
         if _ROLES.get(id(frame.f_code)) in _SERVING:
@@ -223,7 +223,7 @@ def _call(frame: FrameType, role: Role) -> Call:
             False,
             local.get(_MARK),
         )
-    # `f.lower(...)` runs `jit_trace` inside: one call, known by its outer frame.
+    # `f.lower(...)` runs `jit_trace` inside; both are one call, identified by the outer frame.
     outer = frame.f_back
     for _ in range(2):
         if outer is None:
@@ -245,34 +245,34 @@ def _call(frame: FrameType, role: Role) -> Call:
 
 
 def mark(frame: FrameType, number: int | None) -> None:
-    """Leave the number of its miss with a call that is being served; None for no more."""
+    """Mark a call in progress with the number of its miss; None removes the mark."""
     frame.f_locals[_MARK] = number
 
 
 def marked(frame: FrameType) -> int | None:
-    """The number that `mark` left, or None."""
+    """The number set by `mark`, or None."""
     return frame.f_locals.get(_MARK)
 
 
 def count_inner(frame: FrameType) -> None:
-    """Note a trace of JAX's own with a call that is being served, and has no miss yet."""
+    """Count a trace of an internal JAX function for a call in progress that has no miss yet."""
     local = frame.f_locals
     local[_INNER] = local.get(_INNER, 0) + 1
 
 
 def inner_of(frame: FrameType) -> int:
-    """How many were noted."""
+    """The number of traces counted by `count_inner`."""
     return frame.f_locals.get(_INNER, 0)
 
 
 def is_clean() -> bool:
-    """Whether no trace or transformation of JAX is under way in this thread."""
+    """Whether no JAX trace or transformation is active in this thread."""
     clean = CLEAN.get()
     return clean is None or bool(clean())
 
 
 def is_staging() -> bool:
-    """Whether what runs now is being traced into a program, rather than executed."""
+    """Whether operations are currently traced into a program instead of executed."""
     trace: Any = getattr(CONTEXT.get(), "trace", None)
     staging = STAGING.get()
     while trace is not None:
@@ -283,7 +283,7 @@ def is_staging() -> bool:
 
 
 def is_parallel(frame: FrameType) -> bool:
-    """Whether `pmap` traces here, in a function of its own until jax 0.7."""
+    """Whether `pmap` is tracing here; until jax 0.7 it uses a separate function."""
     traced = at.PMAP_TRACE.get()
     current: FrameType | None = frame if traced is not None else None
     for _ in range(6):
@@ -296,5 +296,5 @@ def is_parallel(frame: FrameType) -> bool:
 
 
 def bare(name: str) -> str:
-    """The name of a function as it is given to `jit`, from that of a stage: `jit(f)`, `jit_f`."""
+    """The name of the function given to `jit`, from the name of a stage: `jit(f)`, `jit_f`."""
     return name.removeprefix("jit(").removesuffix(")").removeprefix("jit_")

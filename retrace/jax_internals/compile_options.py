@@ -1,7 +1,7 @@
-"""The fields of what XLA is asked to compile with, as they go into the key of the disk cache.
+"""The fields of XLA's compile options, as they go into the key of the on-disk cache.
 
-JAX clears what only says where to dump, and hashes the rest as bytes. Read back, these bytes
-show each field by its name, so that two keys can be told apart by the field that differs.
+JAX clears options that only say where to dump, and hashes the rest as bytes. Parsing these
+bytes gives each field by name, so that a comparison of two keys can name the field that differs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from retrace.jax_internals.names_values import READ_OPTIONS
 _MAX_KEPT = 64
 """Maximum number of compile options remembered; a program has one or two, plus one per device."""
 _MAX_CHARACTERS = 300
-_DEEPEST = 3
+_MAX_DEPTH = 3
 _FIELD = re.compile(r"^(\w+):\s*(.*)$")
 _BLOCK = re.compile(r"^(\w+)\s*\{$")
 
@@ -23,16 +23,16 @@ _known: dict[str, Fields] = {}
 
 
 def fields_of(data: bytes, digest: str) -> Fields:
-    """Each field with its value as text, by name.
+    """Each field and its value as text, sorted by name.
 
     Args:
-        data: what JAX hashes.
-        digest: its hash, under which the fields are remembered.
+        data: the bytes that JAX hashes.
+        digest: their hash, used to cache the fields.
     """
     found = _known.get(digest)
     if found is None:
         read = READ_OPTIONS.get()
-        found = () if read is None else tuple(sorted(_read(read(data), "", _DEEPEST).items()))
+        found = () if read is None else tuple(sorted(_read(read(data), "", _MAX_DEPTH).items()))
         if len(_known) < _MAX_KEPT:
             _known[digest] = found
     return found
@@ -59,7 +59,7 @@ def _read(options: Any, prefix: str, depth: int) -> dict[str, str]:
 
 
 def _flags(text: str) -> dict[str, str]:
-    """XLA's flags, of the text that a protocol buffer is printed as."""
+    """XLA's flags, parsed from the text of a protocol buffer."""
     found: dict[str, list[str]] = {}
     block: tuple[str, list[str]] | None = None
     for line in map(str.strip, text.splitlines()):

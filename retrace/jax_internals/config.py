@@ -1,4 +1,4 @@
-"""JAX's configuration as it takes part in its cache keys, by public names."""
+"""The part of JAX's configuration that is in its cache keys, by public names."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ _last = _NONE
 def context(
     lost: Callable[[str], None], snapshot: Callable[[object], Value] | None = None
 ) -> Context:
-    """The configuration of this thread in JAX's trace context and jit key.
+    """The configuration of this thread that is part of JAX's trace context and jit key.
 
     Args:
-        lost: told, with a reason, of a value that has no name or cannot be compared.
-        snapshot: describes the value of a `jax.make_user_context`; without it, such a
-            value is compared by nothing.
+        lost: called with a reason for each value that has no name or cannot be compared.
+        snapshot: describes the value of a `jax.make_user_context`; without it, such values
+            are not compared.
     """
     global _last
     if not names.shows(losses.CONFIG):
         return ()
     values = _values()
     last, found, uncompared = _last
-    # Nothing has changed since the last miss, as a rule: every value is the same object.
+    # Usually nothing has changed since the last miss: every value is the same object.
     if len(last) == len(values) and all(map(is_, last, values)):
         for reason in uncompared:
             lost(reason)
@@ -75,7 +75,7 @@ def context(
     try:
         found, uncompared = _encoded(known, row, tuple(map(type, row)))
     except TypeError:
-        # The content of a user's value may be unhashable.
+        # A user's value may be unhashable.
         found, uncompared = _encoded.__wrapped__(known, row, ())
     if all(map(_is_inert, values)):
         _last = (values, found, uncompared)
@@ -85,11 +85,11 @@ def context(
 
 
 def settings() -> dict[str, JSON]:
-    """All of `jax.config` by name, as it stands for every thread; empty where JAX hides it."""
+    """All global values of `jax.config` by name; empty if JAX hides them."""
     holders: dict[str, Any] = dict(SETTINGS.get() or {})
     found: dict[str, JSON] = {}
     for name, holder in sorted(holders.items()):
-        # Of this thread it may say something else, within a context manager.
+        # Within a context manager, this thread's value may differ.
         ask = OF_ALL_THREADS.of(holder)
         value = HELD.of(holder) if ask is None else ask()
         if isinstance(value, enum.Enum):
@@ -101,12 +101,12 @@ def settings() -> dict[str, JSON]:
 
 
 def can_be_set(name: str) -> bool:
-    """Whether a thread can set an option for a while, as by `jax.enable_x64`."""
+    """Whether an option can be set temporarily for a thread, as with `jax.enable_x64`."""
     return name in STATES.get()
 
 
 def _is_inert(value: Any) -> bool:
-    """Whether a value may be kept: it holds nothing of the user's, and does not change."""
+    """Whether a value is safe to keep: immutable, with no references to user objects."""
     if type(value) in _PLAIN or isinstance(value, enum.Enum | frozenset):
         return True
     if type(value) is tuple:
@@ -124,8 +124,8 @@ def _values() -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1)
 def _holders() -> dict[str, Any]:
-    """JAX's configuration objects, by their public or else their module's name."""
-    # Before jax 0.8 the objects know no name; the public ones are registered under theirs.
+    """JAX's configuration objects, by public name, else by their name in the module."""
+    # Before jax 0.8 the objects have no name, but the public ones are registered by name.
     public: dict[str, Any] = dict(STATES.get())
     names = {id(holder): name for name, holder in public.items()}
     found: dict[str, Any] = {}
@@ -145,9 +145,9 @@ def _jit_key_only() -> tuple[Any, ...]:
 
 @lru_cache(maxsize=4)
 def _names(count: int) -> tuple[str | None, ...]:
-    """The name of each value; None where none can be found.
+    """The name of each value; None if it cannot be found.
 
-    `jax.make_user_context` makes the context longer, and the names are asked again.
+    `jax.make_user_context` makes the context longer, and then the names are looked up again.
     """
     holders = _holders()
     only = [name for name in JIT_KEY_ONLY if name in holders]
@@ -157,13 +157,13 @@ def _names(count: int) -> tuple[str | None, ...]:
     except (TypeError, NotImplementedError):
         found = _probed_names(count - len(only))
     if hasattr(jax, "make_user_context"):
-        # Nothing but these can have come in since JAX was imported.
+        # Only user contexts can be added after JAX is imported.
         found = tuple(["user_context" if name is None else name for name in found])
     return _told_apart((*found, *only))
 
 
 def _told_apart(names: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    """Several user contexts bear one name; the second becomes `user_context[1]`."""
+    """Make names unique: the second of two user contexts becomes `user_context[1]`."""
     return tuple(
         [
             f"{name}[{names[:index].count(name)}]" if name and name in names[:index] else name
@@ -173,9 +173,9 @@ def _told_apart(names: tuple[str | None, ...]) -> tuple[str | None, ...]:
 
 
 def _probed_names(count: int) -> tuple[str | None, ...]:
-    """Before jax 0.10 the trace context has no names: each value is changed in turn.
+    """Find the names before jax 0.10, where the trace context has none, by changing each value.
 
-    Only in this thread, and through none of JAX's hooks, so nothing notices.
+    The change is local to this thread and does not run any of JAX's hooks.
     """
     found: list[str | None] = [None] * count
     mark = object()
@@ -191,7 +191,7 @@ def _probed_names(count: int) -> tuple[str | None, ...]:
     return tuple(found)
 
 
-# By content, and of plain data alone: JAX's own objects would be kept alive.
+# Cached by content and for plain data only: anything else would keep JAX objects alive.
 @lru_cache(maxsize=64)
 def _encoded(
     names: tuple[str | None, ...], row: tuple[Any, ...], _: tuple[type, ...]
@@ -215,7 +215,7 @@ def _encoded(
 
 def _mesh(texts: dict[str, str]) -> Value:
     entered, set_, abstract = (texts.get(name, "") for name in MESHES)
-    # Where a concrete mesh is set, the abstract one only repeats it.
+    # If a concrete mesh is set, the abstract one only repeats it.
     parts = [
         f"with {entered}" if entered else "",
         f"set {set_}" if set_ else f"set {abstract}" if abstract else "",
@@ -234,8 +234,8 @@ def _told(name: str | None, value: Any, snapshot: Callable[[object], Value] | No
 
 
 def _axes(env: Any) -> Value:
-    """The named axes that are mapped over where the call is made, with their sizes."""
-    is_pairs = isinstance(env, tuple)  # as jax 0.6 gives them
+    """The named axes being mapped over at the call, with their sizes."""
+    is_pairs = isinstance(env, tuple)  # jax 0.6
     sizes = {str(axis): size for axis, size in (env if is_pairs else AXIS_SIZES.of(env).items())}
     told = [f"{axis}:{size}" for axis, size in sizes.items()]
     if not is_pairs:
@@ -249,7 +249,7 @@ def _axes(env: Any) -> Value:
 
 
 def _special(value: Any, snapshot: Callable[[object], Value] | None) -> Value:
-    """A value that is no plain data, without a reference to it."""
+    """Describe a value that is not plain data, without keeping a reference to it."""
     kind = type(value).__name__
     if isinstance(value, enum.Enum):
         return _plain(value.value)

@@ -1,9 +1,9 @@
-"""How often JAX traced, lowered and compiled, counted where JAX itself says so.
+"""Count how often JAX traces, lowers and compiles, from JAX's own events.
 
-Two hooks that only count, and stay once they are there: a listener of `jax.monitoring`, and
-the slot that JAX calls at each real trace. Neither is called where a cache hits. An append to
-a list is all that happens, since it is whole among threads and signal handlers, with and
-without a GIL, and needs no lock.
+Two hooks that only count and are never removed: a `jax.monitoring` listener, and the slot that
+JAX calls for each real trace. Neither is called on a cache hit. Each event only appends to a
+list, which is atomic across threads and signal handlers, with and without the GIL, and needs
+no lock.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from retrace.errors import RetraceError
 
 _LOWER = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 _COMPILE = "/jax/core/compile/backend_compile_duration"
-_OLD = "_create_pjit_jaxpr"
-"""Where jax traced until 0.9."""
+_TRACE_BEFORE = "_create_pjit_jaxpr"
+"""JAX's trace function before 0.9."""
 _TRACES = ("trace_to_jaxpr", "create_pjit_jaxpr")
 
 
 class Counts(NamedTuple):
-    """How often JAX worked, since a time."""
+    """How often JAX traced, lowered and compiled."""
 
     traces: int
     lowerings: int
     compiles: int
     since: float
-    """When counting began, in seconds since the epoch, as `time.time()` gives it."""
+    """When counting began, as returned by `time.time()`."""
 
 
 class Counting:
@@ -54,10 +54,10 @@ class Counting:
         self._listener: Callable[..., None] = self._on_duration
 
     def begin(self) -> None:
-        """Begin to count, unless it has begun.
+        """Start counting, unless already started.
 
         Raises:
-            RetraceError: this JAX does not tell what is to be counted.
+            RetraceError: this JAX does not report what is counted.
         """
         if self._is_on:
             return
@@ -78,10 +78,10 @@ class Counting:
             self._was_put = True
 
     def read(self) -> Counts:
-        """The counts up to now.
+        """The counts so far.
 
         Raises:
-            RetraceError: this JAX cannot tell, or someone else took out what counts.
+            RetraceError: this JAX does not report what is counted, or the hooks were removed.
         """
         if not self._is_on:
             self.begin()
@@ -98,16 +98,16 @@ class Counting:
         return Counts(len(self._traces), len(self._lowerings), len(self._compiles), self._since)
 
     def forked(self) -> None:
-        """A child counts what it does itself."""
+        """Reset the counts in a forked child, which only counts its own work."""
         for counted in (self._traces, self._lowerings, self._compiles):
             counted.clear()
         self._since = time.time()
 
     def _is_heard(self) -> bool:
-        """Whether the slot is ours, or that of a recording, which calls what was there."""
+        """Whether the slot holds this hook, or that of a recording, which calls this one."""
         there = util.test_event_listener
         return there is self._heard or (
-            self._was_put and getattr(there, "__module__", None) == _RECORDS
+            self._was_put and getattr(there, "__module__", None) == _RECORDING_HOOKS
         )
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
@@ -123,7 +123,7 @@ class Counting:
             self._earlier(name, *args)
 
 
-_RECORDS = "retrace.jax_internals.hooks"
+_RECORDING_HOOKS = "retrace.jax_internals.hooks"
 
 
 def _missing() -> list[str]:
@@ -139,11 +139,11 @@ def _missing() -> list[str]:
 
 
 def _tells_traces() -> bool:
-    """Whether the function in which JAX traces still calls the slot by a name known here.
+    """Whether JAX's trace function still calls the slot with a known name.
 
-    It stands behind a cache, of which only the garbage collector can tell what it wraps.
+    The function is wrapped in a cache; only the garbage collector can find what it wraps.
     """
-    cached = (getattr(partial_eval, "trace_to_jaxpr", None), getattr(pjit, _OLD, None))
+    cached = (getattr(partial_eval, "trace_to_jaxpr", None), getattr(pjit, _TRACE_BEFORE, None))
     seen: list[Any] = [getattr(one, "__wrapped__", one) for one in cached if one is not None]
     seen += [one for one in cached if one is not None]
     seen.append(getattr(partial_eval, "trace_to_jaxpr_nocache", None))

@@ -1,4 +1,4 @@
-"""Sizes of axes that are no numbers: the symbolic dimensions of `jax.export`."""
+"""Axis sizes that are not numbers: the symbolic dimensions of `jax.export`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from retrace.model import Dim
 _counter = itertools.count(1)
 _MAX_SCOPES = 1000
 _scopes: dict[int, tuple[weakref.ref[Any], int]] = {}
-"""By identity. A callback that took out the dead would be Python's, in which Ctrl-C is lost."""
+"""Keyed by `id`. No weakref callback removes dead entries: it would swallow a Ctrl-C."""
 
 
 def dims(shape: Any) -> tuple[Dim, ...]:
-    """A shape as plain data: `(32, 'n', '2*n+1')`, and `n@2` for an `n` of a second scope.
+    """A shape as plain data: `(32, 'n', '2*n+1')`, with `n@2` for an `n` of a second scope.
 
-    JAX takes an `n` of another scope for another size, so the text has to tell them apart.
+    For JAX, `n` in two scopes are different sizes, so their texts must differ too.
     """
     found = tuple(shape)
     for size in found:
@@ -28,7 +28,7 @@ def dims(shape: Any) -> tuple[Dim, ...]:
 
 
 def written(size: Any) -> str:
-    """A size as it stands in programs: `2*n+1`. Two scopes make the same program."""
+    """A size as written in programs: `2*n+1`, without the scope."""
     return str(size).replace(" ", "")
 
 
@@ -42,7 +42,7 @@ def symbolic(size: Any) -> str | None:
 
 
 def forget() -> None:
-    """Count scopes from one again."""
+    """Restart scope numbers at one."""
     global _counter
     _scopes.clear()
     _counter = itertools.count(1)
@@ -55,7 +55,7 @@ def _dim(size: Any) -> Dim:
         return text
     try:
         return int(size)  # NumPy's
-    except Exception:  # noqa: BLE001 - a symbolic size, where this JAX calls it otherwise
+    except Exception:  # noqa: BLE001 - a symbolic size under another class name
         return written(size)
 
 

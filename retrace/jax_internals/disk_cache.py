@@ -1,18 +1,18 @@
 """What JAX's on-disk compilation cache did for one compilation.
 
-JAX tells three things, and the rest follows from its configuration:
+JAX sends three events, and the rest follows from its configuration:
 
-    look-up    compile_requests_use_cache    also without a directory to look into
+    look-up    compile_requests_use_cache    even if there is no cache directory
     found      cache_hits
     written    cache_misses                  just before the file is written
 
-An entry that is then not on disk, or not whole, could not be written: JAX warns, and leaves
-what had found room. One that was there and was not found cannot be read: each process compiles
-what it should hold, until somebody removes it.
+If the entry is then missing on disk or incomplete, writing it failed: JAX warns, and leaves
+a partial file. If an entry exists but is not found, it cannot be read: every process compiles
+the program again until somebody deletes the file.
 
-An entry that is looked up in vain and not written has, in this order of JAX's own
-tests, a host callback in the program (up to jax 0.10), taken less time to compile
-than the least, or fewer bytes than the least (jax/_src/compiler.py, `_cache_write`).
+If an entry is neither found nor written, JAX skipped it, checking in this order: a host
+callback in the program (up to jax 0.10), a compile time below the minimum, a size below the
+minimum (jax/_src/compiler.py, `_cache_write`).
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from retrace.jax_internals.names_values import (
 from retrace.jax_internals.row import code_of
 from retrace.model import PersistentCache
 
-_DEEPEST = 8
+_MAX_FRAMES = 8
 _OPTIONS = "compile_options"
-"""What JAX calls the ingredient whose fields are told."""
+"""JAX's name for the ingredient whose fields are recorded."""
 _DIGITS = 16
 _OFF = PersistentCache("off")
-_SLACK = 0.05
-"""Seconds that the stage may take longer than what JAX holds against its limit."""
+_TOLERANCE = 0.05
+"""Seconds by which the stage may exceed the time that JAX compares to its limit."""
 
 
 class Lookup:
-    """What was seen of the cache between the start and the end of one compilation."""
+    """What the cache did during one compilation."""
 
     __slots__ = (
         "_callbacks",
@@ -79,29 +79,29 @@ class Lookup:
         self._callbacks = False
         self._key: str | None = None
         self._least = 0
-        """Bytes that the file has when it is whole, as far as JAX's frame showed them."""
+        """Expected size of the complete file in bytes, if JAX's frame shows it."""
         self._parts: list[tuple[str, str]] = []
         self._own: list[str] = []
         self._options: Fields = ()
         self._saved: float | None = None
         self._off: bool | None = None
-        """Whether there is no cache to look into, once that was asked."""
+        """Whether the cache is off; None until checked."""
 
     def part(self, name: str, digest: str, alone: Callable[[], tuple[str, bytes]]) -> bool:
-        """Take in an ingredient of the key; False where no cache is looked into.
+        """Record an ingredient of the key; False if no cache is used.
 
         Args:
-            name: what JAX calls it.
-            digest: the hash over it and over all before it.
-            alone: makes the hash of it alone, and tells what was hashed.
+            name: JAX's name for it.
+            digest: the hash of this ingredient and all earlier ones.
+            alone: returns the hash of this ingredient by itself, and the hashed bytes.
         """
         if self._off is None:
-            # Nothing is told of a cache that is shown in part: `outcome`.
+            # If this JAX shows only part of the cache, nothing is recorded: see `outcome`.
             shown = names.shows(losses.DISK)
             self._off = not shown or (CACHE.value() is None and not IS_ENABLED.get()())
         if self._off:
             return False
-        # The first is the program, which takes longest; nothing is before it.
+        # The first is the program, the slowest to hash; its digest covers nothing else.
         if self._parts:
             digest_alone, content = alone()
             if name == _OPTIONS:
@@ -113,7 +113,7 @@ class Lookup:
         return True
 
     def event(self, name: str, frame: FrameType) -> None:
-        """Take in one of JAX's events; of the frame, a few locals of its callers are read."""
+        """Record one of JAX's events, reading a few locals from the callers of `frame`."""
         if name == LOOKED_UP.name:
             self._looked_up = True
             if self._off:
@@ -129,13 +129,13 @@ class Lookup:
             self._least = self._size_to_be(frame)
 
     def saved(self, seconds: float) -> None:
-        """Take in how much longer it took to compile than to read."""
+        """Record how much longer compiling took than reading the entry."""
         self._saved = seconds
 
     def outcome(self, compile_seconds: float) -> PersistentCache | None:
-        """What became of it, once the compilation took `compile_seconds`.
+        """What the cache did for a compilation that took `compile_seconds`.
 
-        None where this JAX does not show enough of it.
+        None if this JAX does not show enough.
         """
         if not names.shows(losses.DISK):
             return None
@@ -157,15 +157,15 @@ class Lookup:
         cache: Any = CACHE.value()
         if cache is None:
             if IS_ENABLED.get()():
-                # There is a directory, but it could not be made or opened.
+                # A directory is configured, but could not be created or opened.
                 return PersistentCache("not-stored", self._key, "write-failed")
             return _OFF
         path = _path(cache, self._key)
         if self._there and path is not None and _is_readable(path):
-            # JAX warned that it cannot read it; it writes over no entry.
+            # JAX warned that it cannot read the entry; it never overwrites one.
             return PersistentCache("not-stored", self._key, "corrupt-entry")
         if self._written:
-            # An empty one, of whatever size it was to be, cannot be read by anybody.
+            # An empty file is unreadable, whatever the expected size.
             if path is not None and (size := _size(path)) < max(1, self._least):
                 why = "write-failed" if size >= 0 else _why_missing(cache, self._least)
                 return PersistentCache("not-stored", self._key, why)
@@ -175,7 +175,7 @@ class Lookup:
     def _read(self, frame: FrameType) -> None:
         caller: FrameType | None = frame
         looks_up = at.DISK.get()
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_FRAMES):
             if caller is None:
                 return
             if caller.f_code is looks_up:
@@ -188,14 +188,14 @@ class Lookup:
     def _size_to_be(self, frame: FrameType) -> int:
         caller: FrameType | None = frame
         writes = at.WRITES.get()
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_FRAMES):
             if caller is None:
                 break
             if caller.f_code is writes:
                 cache: Any = CACHE.value()
                 path = _path(cache, self._key)
                 if path is not None and _size(path) >= 0:
-                    return 0  # another process was quicker, and JAX lets its file be
+                    return 0  # another process wrote it first; JAX keeps that file
                 size = at.BYTES_TO_WRITE.among(caller.f_locals)
                 return size if isinstance(size, int) else 0
             caller = caller.f_back
@@ -211,7 +211,7 @@ class Lookup:
             return "min-compile-time"
         if _option("jax_persistent_cache_min_entry_size_bytes") > 0:
             return "min-entry-size"
-        if seconds < least_seconds * 1.1 + _SLACK and least_seconds > 0:
+        if seconds < least_seconds * 1.1 + _TOLERANCE and least_seconds > 0:
             return "min-compile-time"
         return "other"
 
@@ -226,20 +226,20 @@ def _refuses_callbacks() -> bool:
 
 
 def _path(cache: Any, key: str | None) -> str | None:
-    """The file of an entry; None where it takes a network to look at it."""
-    if cache is None:  # JAX opens it at the first look-up
+    """The file of an entry; None if reading it needs the network."""
+    if cache is None:  # JAX opens the cache at the first look-up
         # Not `jax.config.values`, which reads two hundred options.
         folder = str(getattr(jax.config, "jax_compilation_cache_dir", None) or "://")
     else:
         folder = str(FOLDER.of(cache, "://"))
-    # Other caches than JAX's own may be registered, and know other names.
+    # A custom cache may be registered, which may name its entries differently.
     if key is None or "://" in folder:
         return None
     return os.path.join(folder, key + SUFFIX.get())
 
 
 def _size(path: str) -> int:
-    """Bytes of a file; -1 where there is none."""
+    """Size of a file in bytes; -1 if it does not exist."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -251,7 +251,7 @@ def _is_readable(path: str) -> bool:
 
 
 def _why_missing(cache: Any, size: int) -> str:
-    # A cache of bounded size refuses an entry larger than itself, without an error.
+    # A cache of limited size rejects an entry larger than the limit, without an error.
     inner = BASE_CACHE.of(cache, cache)
     most = MOST_BYTES.of(inner, -1) if EVICTION.of(inner, False) else -1
     return "other" if most >= 0 and (not size or size > most) else "write-failed"

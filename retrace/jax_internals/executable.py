@@ -1,4 +1,4 @@
-"""What XLA made of a program: its memory, and its text."""
+"""What XLA compiled a program into: its memory use and its HLO text."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any, NamedTuple
 from retrace.jax_internals import names_slow as at
 from retrace.model.slow import Memory
 
-_DEEPEST = 6
-_LARGEST_CONSTANT = 4096
-"""Elements; the content of larger constants is not even made into text."""
+_MAX_FRAMES = 6
+_MAX_CONSTANT = 4096
+"""Maximum number of elements; the content of larger constants is never printed."""
 
 
 class Given(NamedTuple):
-    """What XLA was given to compile."""
+    """The input of XLA's compilation."""
 
     text: str
-    """StableHLO with source locations; smaller constants still have their content."""
+    """StableHLO with source locations; small constants keep their content."""
     partitions: int
     replicas: int
     options: tuple[tuple[str, str], ...]
 
 
 class Made(NamedTuple):
-    """A program that was just compiled."""
+    """A program that has just been compiled."""
 
     memory: Callable[[], Memory | None]
     text: Callable[[], str | None]
-    """XLA's text of it. The module behind it is XLA's, and holds nothing of the user's."""
+    """Its HLO text. Keeps XLA's module alive, but no user objects."""
     given: Callable[[], Given | None]
-    """What it was made from: to be asked at once, and not kept, since it holds constants."""
+    """The input of the compilation. Call at once and do not keep: it holds constants."""
 
 
 def made(frame: FrameType | None) -> Made | None:
-    """The program that was compiled in JAX's frames around one; None where it does not show."""
-    for _ in range(_DEEPEST):
+    """Find the program compiled in the JAX frames around `frame`; None if not visible."""
+    for _ in range(_MAX_FRAMES):
         if frame is None:
             return None
         if frame.f_code.co_name == at.COMPILED.name:
@@ -61,7 +61,7 @@ def _given(computation: Any, options: Any) -> Given | None:
     if computation is None or options is None:
         return None
     text: str = computation.operation.get_asm(
-        large_elements_limit=_LARGEST_CONSTANT, enable_debug_info=True
+        large_elements_limit=_MAX_CONSTANT, enable_debug_info=True
     )
     overrides: list[tuple[str, Any]] = list(options.env_option_overrides)
     return Given(
@@ -87,6 +87,6 @@ def _memory(executable: Any) -> Memory | None:
         for name in ("argument", "output", "temp", "alias", "generated_code")
     ]
     arguments, outputs, temporaries, aliased, code = map(int, sizes)
-    # CPUs have their code elsewhere.
+    # CPU backends report the code size in another field.
     code = max(code, int(getattr(told, "host_generated_code_size_in_bytes", 0)), 0)
     return Memory(arguments, outputs, temporaries, aliased, code)

@@ -1,4 +1,4 @@
-"""Parts of a program, compiled alone."""
+"""Compile parts of a program separately."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from retrace.jax_internals.names_values import LITERAL
 
 
 class Part(NamedTuple):
-    """Some equations of a program, in a row."""
+    """Consecutive equations of a program."""
 
     jaxpr: Any
-    """The program that they stand in, open or closed."""
+    """The jaxpr that contains them, open or closed."""
     first: int
     end: int
 
 
 def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Part:
-    """The program of a function for these arguments, all of it."""
+    """The whole program of a function for these arguments."""
     jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
     jaxpr = jitted.trace(*args, **kwargs).jaxpr
     return Part(jaxpr, 0, len(_equations(jaxpr)))
 
 
 def inside(part: Part) -> Part | None:
-    """What the one equation of a part calls, where it is the call of a jitted function."""
+    """The program that a part calls, if its only equation is a call of a jitted function."""
     if part.end - part.first != 1:
         return None
     equation = _equations(part.jaxpr)[part.first]
@@ -40,20 +40,20 @@ def inside(part: Part) -> Part | None:
 
 
 def size(part: Part) -> int:
-    """How many equations it has, those of programs inside it not counted."""
+    """Number of equations, sub-jaxprs not counted."""
     return part.end - part.first
 
 
 def primitives(part: Part) -> list[str]:
-    """The names of its equations, in order."""
+    """The primitive names of its equations, in order."""
     return [each.primitive.name for each in _equations(part.jaxpr)[part.first : part.end]]
 
 
 def compiled(part: Part) -> tuple[float, Callable[[], str]]:
-    """The seconds that it takes to compile a part alone, and its StableHLO.
+    """Compile a part by itself; returns the seconds it took, and a function for its StableHLO.
 
-    What comes from outside the part is an argument of it, captured arrays included: no data of
-    theirs is in what is compiled.
+    Values from outside the part become arguments, captured arrays included: the compiled
+    program does not contain their data.
     """
     function, given = _alone(part)
     lowered = jax.jit(function).lower(*given)
@@ -85,7 +85,7 @@ def _alone(part: Part) -> tuple[Callable[..., Any], list[Any]]:
             return held[id(var)] if _is_variable(var) else var.val
 
         for row in rows:
-            # Functions among the parameters come first, on releases before 0.12.
+            # Before jax 0.12, functions among the parameters are passed first.
             bound = row.primitive.get_bind_params(row.params)
             functions, params = bound if isinstance(bound, tuple) else ((), bound)
             with row.ctx.manager:

@@ -1,4 +1,4 @@
-"""Operations that JAX, since 0.10, and users write as classes: `custom_root` is one."""
+"""Primitives written as classes, by JAX (since 0.10) or by users, such as `custom_root`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from retrace.jax_internals.names_values import HI_PRIMITIVES
 
 
 def parameters(operation: Any, kind: type) -> dict[str, Any] | None:
-    """What such an operation is made with, programs among it; None for anything else.
+    """The parameters of such a primitive, sub-jaxprs included; None for anything else.
 
-    By its class alone: what is not such an operation is asked nothing.
+    Checks only the class: no attribute of other objects is read.
     """
     if not issubclass(kind, _kinds()):
         return None

@@ -1,10 +1,10 @@
-"""Our listeners inside JAX: set, taken out again, and guarded.
+"""Retrace's hooks inside JAX: installed, removed, and with errors contained.
 
-Everything here runs only where JAX missed a cache. `jax.monitoring` (public)
-tells when lowering and compilation begin and end. Its trace event also fires
-when the tracing cache hits, and from 0.9 on not at all for nested traces, so
-real traces are told by JAX's own trace function: a proxy stands in front of its
-cache, and a test slot inside it is called once for each trace that really runs.
+Everything here runs only when JAX misses a cache. `jax.monitoring` (public)
+reports when lowering and compilation begin and end. Its trace event also fires
+when the tracing cache hits, and since 0.9 never for nested traces. So real
+traces are found in JAX's trace function instead: a proxy wraps its cache, and
+JAX calls a test slot inside it once for each trace that really runs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from retrace.model import Stage
 if TYPE_CHECKING:
     from retrace.jax_internals.observer import Observer
 
-_TELLS_BEFORE = at.TRACE_BEFORE.expected
-"""Whether JAX traces by its function of before 0.9, which tells of every trace."""
-_TELLS_ENDS = _TELLS_BEFORE or PMAP_TRACE.expected
-"""Whether the end of a trace says anything that its beginning does not."""
+_SENDS_TRACE_EVENTS = at.TRACE_BEFORE.expected
+"""Whether JAX uses its trace function of before 0.9, which sends an event for every trace."""
+_NEEDS_TRACE_ENDS = _SENDS_TRACE_EVENTS or PMAP_TRACE.expected
+"""Whether the end of a trace gives information that its beginning does not."""
 _TRACE, _COMPILE, _SAVED = Stage.TRACE, Stage.COMPILE, at.SAVED.name
 _STAGES = {
     at.TRACE_EVENT.name: Stage.TRACE,
@@ -46,23 +46,23 @@ _STAGES = {
 _CACHE_EVENTS = (at.LOOKED_UP.name, at.FOUND.name, at.WRITTEN.name)
 _REAL_TRACE = (at.REAL_TRACE.name, at.REAL_TRACE_BEFORE.name)
 
-_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 _T = TypeVar("_T")
 
 
 def _hidden_already(file: str) -> None:
-    """Nothing can be hidden on this JAX."""
+    """Do nothing: this JAX cannot hide files."""
 
 
-# A frame of ours would otherwise be taken for the user's line; those around a program that
-# `retrace run` launched would stand in programs, and in cache keys where lines count.
+# Otherwise a frame of retrace would be taken for the user's line, and the frames around a program
+# launched by `retrace run` would be part of programs, and of cache keys that include lines.
 _hide: Callable[[str], None] = at.HIDE_IN_PROGRAMS.get() or _hidden_already
-_hide(_OURS)
+_hide(_FOLDER)
 if (_hide_in_tracebacks := at.HIDE_IN_TRACEBACKS.get()) is not None:
     _hide_in_tracebacks(__file__)
 _launcher: FrameType | None = sys._getframe()
-while _launcher is not None and _launcher.f_code.co_filename != f"{_OURS}command/launch.py":
+while _launcher is not None and _launcher.f_code.co_filename != f"{_FOLDER}command/launch.py":
     _launcher = _launcher.f_back
 while _launcher is not None:
     _hide(_launcher.f_code.co_filename)
@@ -73,38 +73,38 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
         self.calls = 0
-        """How many calls that were traced are being served, one inside the other."""
+        """Number of calls in progress that were traced, nested ones included."""
 
 
 class Hooks:
-    """One set of listeners; at most one is installed in a process."""
+    """One set of hooks; at most one is installed in a process."""
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
         self._thread = _Thread()
         self.wiring = Wiring()
-        """What was put into JAX, to see whether JAX still calls it."""
+        """What was installed in JAX, to check whether JAX still calls it."""
         self._witness = Witness()
         self._reported: set[str] = set()
         self._undo: list[Callable[[], None]] = []
         self._installation: object = None
-        """What stands in JAX of another one was left by whoever wrapped it, and is silent."""
+        """Hooks of another installation that other code wrapped may remain; they do nothing."""
         self._stuck: set[Row] = set()
-        """Where a listener stands that cannot be taken out again."""
+        """Lists with a listener that cannot be removed."""
         self._heard = False
-        """Whether JAX has told of a real trace: then it tells of each."""
+        """Whether JAX has reported a real trace: then it reports all of them."""
         self._refusal: Callable[[], BaseException | None] | None = None
         self._undo_refusal: Callable[[], None] = _none
         self.stop: Callable[[], BaseException | None] | None = None
-        """Asked before a program is compiled what to raise there, whatever JAX has under way."""
+        """Called before each compilation; returns what to raise there, in any state of JAX."""
 
     @property
     def installed(self) -> bool:
-        """Whether these hooks listen."""
+        """Whether these hooks are installed."""
         return bool(self._undo)
 
     def install(self) -> None:
-        """Begin to listen."""
+        """Install the hooks."""
         names.check()
         self._installation = object()
         self._listen()
@@ -125,7 +125,7 @@ class Hooks:
             self._on_duration,
         )
         self.wiring.listens(at.DURATION_LISTENERS, self._on_duration)
-        # jax 0.6.0 has no scalar events: stages are then known when they end.
+        # jax 0.6.0 has no scalar events: there, stages are only known when they end.
         if register := getattr(public, "register_scalar_listener", None):
             self._register(register, at.SCALAR_LISTENERS, self._on_scalar)
             self.wiring.listens(at.SCALAR_LISTENERS, self._on_scalar)
@@ -133,7 +133,7 @@ class Hooks:
     def _register(
         self, register: Callable[[Any], object], row: Row, listener: Callable[..., None]
     ) -> None:
-        # Where the list of listeners is not known, one that was put there stays, and is silent.
+        # If the list of listeners is not accessible, a listener stays there but does nothing.
         if row in self._stuck:
             return
         register(listener)
@@ -141,7 +141,7 @@ class Hooks:
             self._stuck.add(row)
 
         def undo() -> None:
-            # Others may have cleared all listeners meanwhile; unregistering then asserts.
+            # Unregistering asserts if other code has cleared all listeners.
             listeners = row.look()
             if listeners is not None and listener in listeners:
                 listeners.remove(listener)
@@ -149,11 +149,11 @@ class Hooks:
         self._undo.append(undo)
 
     def cut(self) -> list[str]:
-        """Why JAX no longer tells these hooks what it does, although nobody here removed them."""
+        """Why JAX no longer reports to these hooks, although retrace did not remove them."""
         return [*self.wiring.cut(), *self._witness.silent()] if self.installed else []
 
     def remove(self) -> None:
-        """Leave JAX as it was; others' listeners stay."""
+        """Restore JAX; listeners of other code stay."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
@@ -161,14 +161,14 @@ class Hooks:
         self._installation = None
 
     def is_current(self, installation: object) -> bool:
-        """Whether what was put into JAX with this one is still to be heard."""
+        """Whether the hooks of this installation are still active."""
         return installation is not None and installation is self._installation
 
     def refuse(self, refusal: Callable[[], BaseException | None] | None) -> None:
-        """Ask what to raise at a call that misses: before its trace, or else at its end.
+        """Set what may raise at a call that misses: before its trace, or else at its end.
 
         Args:
-            refusal: asked in the thread and on the stack of the call; None for no more.
+            refusal: called in the thread and on the stack of the call; None to stop.
         """
         self._undo_refusal()
         self._undo_refusal = _none
@@ -202,12 +202,12 @@ class Hooks:
         self._undo_refusal = undo
 
     def guarded(self, call: Callable[..., _T], *args: Any) -> _T | None:
-        """What something of ours returns; None where it fails, away from the program."""
-        # A bug of ours, a full disk, a strange object of the user's must not reach the program.
+        """Call retrace's own code; returns None if it fails, without affecting the program."""
+        # A bug in retrace, a full disk or an unusual user object must not affect the program.
         return contain(self._fail, call, *args)
 
     def _refused(self) -> BaseException | None:
-        # What a guard raises passes through JAX as the traced function's would: not in `guarded`.
+        # What a guard raises passes through JAX like an error of user code: not in `guarded`.
         return None if (refusal := self._refusal) is None else contain(self._fail, refusal)
 
     def _fail(self, error: Exception) -> None:
@@ -225,12 +225,12 @@ class Hooks:
         else:
             send("a failure while recording, reported once; the program goes on", error)
 
-    # Each has one call of `guarded`: what costs is code, since XLA has used the caches meanwhile.
+    # One call of `guarded` each: running code is slow here, since XLA has evicted the CPU caches.
 
     def _on_scalar(self, event: str, value: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is None or not self._undo:
             return
-        # The event of a trace proves nothing: it is also sent where the tracing cache hits.
+        # The event of a trace proves nothing: JAX also sends it when the tracing cache hits.
         if stage is _TRACE and self._refusal is None:
             return
         name, frame = str(metadata.get("fun_name", "")), sys._getframe(1)
@@ -238,8 +238,8 @@ class Hooks:
             self.guarded(self._stage_started, stage, name, frame)
             if stage is _COMPILE and (stop := self.stop) is not None:
                 self._give_up(contain(self._fail, stop), stage, name, frame)
-        # Raised inside JAX's caches of lowerings and executables, it would stay in them:
-        # JAX would lower and compile anew at every later call.
+        # An error raised inside JAX's caches of lowerings and executables would stay there:
+        # JAX would lower and compile again at every later call.
         if self._refusal is not None and not self._thread.calls:
             self._give_up(self._refused(), stage, name, frame)
 
@@ -249,12 +249,12 @@ class Hooks:
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self._undo:
-            if stage is not _TRACE or _TELLS_ENDS:
+            if stage is not _TRACE or _NEEDS_TRACE_ENDS:
                 name = str(metadata.get("fun_name", ""))
                 self.guarded(self._stage_ended, stage, name, duration_secs, sys._getframe(1))
             if stage is _COMPILE and (stop := self.stop) is not None:
                 _raise(contain(self._fail, stop))
-            # jax 0.6.0 tells no beginnings.
+            # jax 0.6.0 does not report beginnings.
             if self._refusal is not None and not self._thread.calls:
                 _raise(self._refused())
         elif event == _SAVED and self._undo:
@@ -263,7 +263,7 @@ class Hooks:
     def _stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
         if stage is not _TRACE:
             self._witness.told(stage)
-        elif _TELLS_BEFORE:
+        elif _SENDS_TRACE_EVENTS:
             self._trace_told()
         self.observer.stage_ended(stage, name, seconds, frame)
 
@@ -272,7 +272,7 @@ class Hooks:
             try:
                 _raise(why)
             finally:
-                # JAX does not tell the end of a stage that did not get to begin.
+                # JAX does not report the end of a stage that did not begin.
                 self.guarded(self.observer.stage_ended, stage, name, 0.0, at)
 
     def _on_event(self, event: str, **metadata: Any) -> None:
@@ -280,7 +280,7 @@ class Hooks:
             self.guarded(self.observer.cache_event, event, sys._getframe(1))
 
     def _install_trace_proxy(self) -> None:
-        # In 0.6 to 0.8 `trace_to_jaxpr` is another function, and not cached.
+        # In 0.6 to 0.8 `trace_to_jaxpr` is a different function, without a cache.
         for row in (at.TRACE, at.TRACE_BEFORE):
             if row.expected and row.look() is not None:
                 self._replace(row, TraceProxy)
@@ -312,7 +312,7 @@ class Hooks:
         if (original := row.look()) is None:
             return
         ours = wrap(original, self, self._installation)
-        # What is looked for in its code is found all the same.
+        # Names in the original's code are still found through this.
         ours.__wrapped__ = original
         setattr(owner, name, ours)
 
@@ -326,9 +326,9 @@ class Hooks:
         self._witness.told(_TRACE)
         traces = self._thread.traces
         if traces and traces[-1].frame == frame:
-            return  # told twice
+            return  # reported twice
         if not traces or traces[-1].started is not None:
-            # A trace that did not come through the cache: part of what runs around it.
+            # A trace that did not go through the cache: part of the enclosing trace.
             self.observer.inner_trace(sys._getframe(1))
             return
         trace = traces[-1]
@@ -336,7 +336,7 @@ class Hooks:
         self._heard = True
         listeners = at.DURATION_LISTENERS.look()
         if listeners is not None and self._on_duration not in listeners:
-            # The program cleared all listeners, ours among them.
+            # The program cleared all listeners, including ours.
             self.observer.failed("the program cleared jax.monitoring's listeners")
             self._listen()
         self.observer.trace_started(trace)
@@ -344,7 +344,7 @@ class Hooks:
         trace.started = perf_counter()
 
     def _trace_told(self) -> None:
-        # Until 0.8 the event comes from within a trace that really runs.
+        # Until 0.8 the event is sent from inside a real trace.
         if not self._heard and (traces := self._thread.traces) and not traces[-1].frame:
             self.observer.lost(losses.TRACES)
 
@@ -386,7 +386,7 @@ def _none() -> None:
 
 
 def _misses(cached: Any) -> int:
-    """How often JAX's cache of traces had no entry, where it counts that."""
+    """Number of misses of JAX's tracing cache, if it counts them."""
     told = getattr(cached, "cache_info", None)
     return getattr(told(), "misses", 0) if told is not None else 0
 

@@ -1,8 +1,8 @@
-"""Jaxprs as plain data: by what they compute, never by how variables are named.
+"""Jaxprs as plain data, independent of variable names.
 
     { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0 in (c,) }
 
-becomes the types of its inputs, the text of each equation with `$` for a variable,
+becomes the types of its inputs, the text of each equation with `$` for each variable,
 the numbers of these variables, and the outputs:
 
     f32[3]
@@ -47,32 +47,32 @@ from retrace.jax_internals.rules import Rules
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.model import Frame, Listing, Program, Stack
 
-_DEEPEST = 20
+_MAX_DEPTH = 20
 
 
 class Transcript(NamedTuple):
-    """A program that was written down."""
+    """A program as plain data."""
 
     program: Program
     listings: tuple[Listing, ...]
-    """Of the program and of those inside it, the inner ones first."""
+    """The program and its sub-jaxprs, innermost first."""
     arrays: tuple[Any, ...]
-    """The arrays on devices that it captured, in order; their content was not looked at."""
+    """The device arrays that it captured, in order; their content was not read."""
     held: tuple[Any, ...] = ()
-    """What its custom rules hold of which no more than the type could be told."""
+    """Objects held by its custom rules of which only the type could be recorded."""
     large: tuple[Any, ...] = ()
-    """The arrays on the host that it captured and that are too large for their content to be
-    part of its hash, in order."""
+    """The host arrays that it captured and whose content is too large to be part of its
+    hash, in order."""
     host: tuple[str, ...] = ()
-    """All arrays on the host that it captured, in order, by their content where that is small:
-    the program may change them in place, and what was compiled holds them as they were."""
+    """The texts of all host arrays that it captured, in order, with their content if small: the
+    user may change them in place, while the compiled program keeps the earlier content."""
 
 
 def fingerprint(jaxpr: Any) -> Program:
-    """The content hash of a jaxpr and its equations, those of sub-programs included.
+    """The content hash of a jaxpr, and its number of equations including sub-jaxprs.
 
-    The hash is the same in every process with the same JAX. Arrays on a device are
-    told by their type alone, and functions among the parameters by their name.
+    The hash is the same in every process with the same JAX. Device arrays are
+    identified only by their type, and functions among the parameters by their name.
     """
     return transcribe(jaxpr).program
 
@@ -86,16 +86,16 @@ def transcribe(
     with_rules: bool = True,
     with_names: bool = True,
 ) -> Transcript:
-    """A jaxpr and its sub-programs as plain data, in one walk.
+    """Convert a jaxpr and its sub-jaxprs to plain data, in one walk.
 
     Args:
         jaxpr: open or closed.
-        is_library: for a file, whether it is a library's; None leaves its frames out.
-            Without it, no source lines are taken.
-        shown: the name of a file for people.
-        plain: the content of a value that a custom rule holds; None where it cannot be told.
-        with_rules: whether the content of custom rules is told.
-        with_names: whether the names of functions that are called inside are told.
+        is_library: whether a file belongs to a library; None omits its frames.
+            Without it, no source lines are recorded.
+        shown: the display name of a file.
+        plain: the content of a value held by a custom rule; None if unknown.
+        with_rules: whether to include the content of custom rules.
+        with_names: whether to include the names of functions called inside.
     """
     walk = _Walk(is_library, shown, plain, with_rules, with_names)
     top = walk.program(jaxpr)
@@ -111,12 +111,12 @@ def transcribe(
 
 
 def is_jaxpr(value: Any) -> bool:
-    """Whether it is a jaxpr, open or closed."""
+    """Whether a value is a jaxpr, open or closed."""
     return isinstance(getattr(value, "jaxpr", value), JAXPR.get())
 
 
 def has_at_most(jaxpr: Any, equations: int) -> bool:
-    """Whether a jaxpr has no more equations than these, those of sub-programs included."""
+    """Whether a jaxpr has at most this many equations, sub-jaxprs included."""
     waiting = [getattr(jaxpr, "jaxpr", jaxpr)]
     while waiting and equations >= 0:
         inner = waiting.pop()
@@ -127,12 +127,12 @@ def has_at_most(jaxpr: Any, equations: int) -> bool:
 
 
 _BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
-"""Where the trace of a program begins; since jax 0.10 tracebacks end there by themselves."""
+"""Where the trace of a program begins; since jax 0.10 tracebacks already end there."""
 _MAX_FRAMES = 32
 
 
 class _Walk:
-    """One walk over a program; what was seen on it goes by `id`."""
+    """One walk over a program, which remembers what it has seen by `id`."""
 
     def __init__(
         self,
@@ -155,9 +155,9 @@ class _Walk:
         self._programs: dict[int, Listing] = {}
         self._types: dict[int, str] = {}
         self._alive: list[Any] = []
-        """What JAX may have made for the asking, so that its `id` is not used again."""
+        """Objects that JAX may create on access, kept so that their `id` is not reused."""
         self._inner: dict[str, Listing] = {}
-        """The sub-programs of the program that is being walked, by hash."""
+        """The sub-jaxprs of the current program, by hash."""
         self._size = 0
         self._stacks: dict[Any, Stack] = {}
         self._frames: dict[tuple[int, int], Frame | None] = {}
@@ -226,7 +226,7 @@ class _Walk:
         digest.update(array("q", wires).tobytes())
         hash_ = digest.hexdigest()
         known: dict[Stack, int] = {}
-        # Several columns of one line are one place.
+        # Columns of the same line count as one place.
         renumbered = [
             known.setdefault(self._stack(traceback), len(known)) for traceback in stacks
         ]
@@ -289,7 +289,7 @@ class _Walk:
 
     def _constant(self, value: Any) -> str:
         for base in SCALARS:
-            if isinstance(value, base):  # also JAX's own, which know their dtype
+            if isinstance(value, base):  # includes JAX's subclasses, which have a dtype
                 return base.__repr__(value)
         if is_on_host(value):
             held = np.asarray(value)
@@ -319,7 +319,7 @@ class _Walk:
         kind = type(value)
         if (writer := WRITERS.get(kind)) is not None:
             return writer(value)
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return f"<{kind.__name__}>"
         if kind is tuple or kind is list:
             return f"({self._join(value, depth)})"
@@ -362,12 +362,12 @@ class _Walk:
         if (held := hi_primitives.parameters(value, kind)) is not None:
             return f"{kind.__name__}{self._value(held, depth + 1)}"
         if kind.__module__ == "jax._src.flattree":
-            return repr(value)  # which of its arguments a scan carries; since jax 0.12
+            return repr(value)  # the arguments that a scan carries; since jax 0.12
         if symbolic(value) is not None:
             return written(value)
         if self._in_rule and (kind is FunctionType or kind.__name__ in _CALLS):
             return self._rules.text(value, self._constant)
-        # Functions and objects of the user's: their content is not the program's.
+        # User functions and objects: their content is not part of the program.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""
         name += printed(value) if isinstance(value, FunctionType) else ""
         return f"<{kind.__name__} {name}>"
@@ -385,7 +385,7 @@ class _Walk:
 
 
 _JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])
-"""Open and closed ones; since jax 0.12 they are one class."""
+"""Open and closed jaxprs; since jax 0.12 they are one class."""
 _CALLS = frozenset(
     ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")
 )

@@ -1,4 +1,4 @@
-"""The job that `jax.distributed` made this process a part of, and the store of its processes."""
+"""The `jax.distributed` job that this process belongs to, and its key-value store."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NOTHING = ("NOT_FOUND", "DEADLINE_EXCEEDED")
 
 
 class Store:
-    """The key-value store of `jax.distributed`: each key is written once, by whoever is first.
+    """The key-value store of `jax.distributed`: each key can be written once.
 
-    Every method may raise what JAX raises where the coordinator cannot be reached.
+    Every method may raise JAX's errors if the coordinator cannot be reached.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def put(self, key: str, value: str) -> bool:
-        """Write a key; False where somebody has written it before."""
+        """Write a key; False if it has already been written."""
         try:
             STORE_SET.of(self._client)(key, value)
         except RuntimeError as error:
@@ -40,7 +40,7 @@ class Store:
         return True
 
     def wait(self, key: str, seconds: float) -> str | None:
-        """The value of a key, once it is written; None where that takes too long."""
+        """Wait for the value of a key; None on timeout."""
         try:
             return STORE_GET.of(self._client)(key, max(1, int(seconds * 1000)))
         except RuntimeError as error:
@@ -49,7 +49,7 @@ class Store:
             raise
 
     def look(self, key: str) -> str | None:
-        """The value of a key; None where it is not written."""
+        """The value of a key; None if it has not been written."""
         try:
             return STORE_LOOK.of(self._client)(key)
         except RuntimeError as error:
@@ -58,23 +58,23 @@ class Store:
             raise
 
     def under(self, folder: str) -> dict[str, str]:
-        """All keys below `folder/`, without it."""
+        """All entries below `folder/`, by key without that prefix."""
         found = STORE_UNDER.of(self._client)(f"{folder}/")
         return {key.rpartition("/")[2]: value for key, value in found}
 
 
 class Joined(NamedTuple):
-    """What `jax.distributed.initialize` made of this process."""
+    """This process as a member of a `jax.distributed` job."""
 
     coordinator: str | None
     process: int
     store: Store
     connection: int
-    """Another number after `shutdown` and another `initialize`, as a rule."""
+    """Usually a different number after `shutdown` and another `initialize`."""
 
 
 def joined() -> Joined | None:
-    """The job of this process; None where it is of none, or this JAX does not show it."""
+    """The job of this process; None if it has none or this JAX does not show it."""
     state = GLOBAL_STATE.get()
     if state is None or (client := CLIENT.of(state)) is None or not names.shows(losses.JOBS):
         return None

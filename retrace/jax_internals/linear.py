@@ -1,7 +1,7 @@
-"""Functions that JAX has made of a trace: a pullback, a linearized or transposed function.
+"""Functions that JAX creates from a trace: a pullback, a linearized or transposed function.
 
-They hold a program and no function of the user's. The program knows which one it was
-traced from, and that is the function that the user means by them.
+They hold a program but no user function. The program knows which function it was traced
+from, and that is the one that the user has in mind.
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ from retrace.jax_internals.names_values import (
 )
 from retrace.jax_internals.row import code_of
 
-_DEEPEST = 5
+_MAX_DEPTH = 5
 _MAX_PARTS = 32
 
 
 class Made(NamedTuple):
-    """What JAX has made of a trace."""
+    """A function that JAX created from a trace."""
 
     by: str
     """The public name of the transform."""
     source: str | None
-    """What it was traced from: "step at train.py:41"; None where JAX did not keep it."""
+    """The function it was traced from: "step at train.py:41"; None if JAX did not keep it."""
 
 
 def made(thing: Any) -> Made | None:
-    """What a function of JAX's was made of; None of all others."""
-    # Of JAX's own partials and closures many hold programs; these two classes are what it
-    # hands to the user.
+    """How JAX created a function from a trace; None for any other function."""
+    # Many of JAX's internal partials and closures hold programs; only these two classes are
+    # returned to the user.
     if type(thing) is jax.tree_util.Partial:
         function: Any = thing
-        for _ in range(_DEEPEST):
-            function = getattr(function, "func", function)  # JAX has one around its own as well
+        for _ in range(_MAX_DEPTH):
+            function = getattr(
+                function, "func", function
+            )  # JAX also wraps its own functions in one
         code = code_of(function)
         for name, row in MAKERS.items():
             if code is not None and code is row.get():
-                return Made(name, _source(thing, _DEEPEST))
+                return Made(name, _source(thing, _MAX_DEPTH))
     elif type(thing) is VJP.get():
-        return Made("vjp", _source(thing, _DEEPEST))
+        return Made("vjp", _source(thing, _MAX_DEPTH))
     return None
 
 

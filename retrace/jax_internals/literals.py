@@ -1,4 +1,4 @@
-"""The values that stand in a program, as text that is the same in every process."""
+"""Values inside a program, as text that is the same in every process."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from retrace.jax_internals.names_values import HOST_ARRAYS
 from retrace.jax_internals.shardings import dtype_name
 
 MOST_CONTENT = 64 * 1024
-"""Bytes: the content of a larger array is no part of the text."""
+"""In bytes: the content of a larger array is not part of the text."""
 _MAX_BYTES = 64
 SCALARS: tuple[Any, ...] = (bool, int, float, complex)
 
 
 def _binary(value: bytes) -> str:
-    # The module of an exported function, the payload of a kernel: megabytes.
+    # May be megabytes: the module of an exported function, the payload of a kernel.
     if len(value) <= _MAX_BYTES:
         return repr(value)
     return f"bytes[{len(value)}]={hashlib.blake2b(value, digest_size=8).hexdigest()}"
 
 
 def _integer(value: int) -> str:
-    # Decimal digits of a huge int take quadratic time, and Python refuses them.
+    # Converting a huge int to decimal takes quadratic time, and Python refuses to do it.
     return repr(value) if value.bit_length() < 600 else hex(value)
 
 
@@ -34,16 +34,16 @@ WRITERS: dict[type, Callable[[Any], str]] = {
     int: _integer,
     bytes: _binary,
 }
-"""How values of Python's own are written, by their type."""
+"""How built-in Python values are written, by type."""
 
 
 def is_on_host(value: Any) -> bool:
-    """A numpy array or scalar, or since jax 0.7 JAX's own wrapper around one."""
+    """Whether a value is a NumPy array or scalar, or (since jax 0.7) JAX's wrapper of one."""
     return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in HOST_ARRAYS
 
 
 def array_text(value: np.ndarray[Any, Any]) -> str:
-    """An array on the host: its type, and its content or a digest of that where it is small."""
+    """The text of a host array: its type, and if it is small its content or a digest of it."""
     if not value.shape and not value.dtype.hasobject:
         return str(value[()]).replace(" ", "")
     kind = f"{dtype_name(value.dtype)}[{','.join(map(str, value.shape))}]"

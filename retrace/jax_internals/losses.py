@@ -1,6 +1,6 @@
-"""What a recording lacks where JAX does not show it: one name for each kind of loss.
+"""What a recording lacks if JAX does not show it: one name for each kind of loss.
 
-The names are counted among the `losses` of a run, and stand in every report.
+The names are counted in the `losses` of a run and appear in every report.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program is lowered with that its equations do not show, and that its module holds."""
+"""Inputs of lowering that become part of the module but are not in the equations."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.results import result_paths
 from retrace.jax_internals.shardings import describe
 
-_GIVEN = [row.name for row in at.LOWERING_WITH.values()]
-_NAME = list(at.LOWERING_WITH).index("name")
+_INPUTS = [row.name for row in at.LOWERING_WITH.values()]
+_NAME_INDEX = list(at.LOWERING_WITH).index("name")
 _MAX_ARRAYS = 10_000
 """Maximum number of arguments and results whose placement is read."""
 
 
 def lowered_with(frame: FrameType) -> Callable[[], str] | None:
-    """What digests the name, donation and placement that JAX lowers a program with.
+    """Prepare a digest of the name, donation and placement that JAX lowers a program with.
 
-    Two programs of equal equations become one module only where this is equal as well. The
-    function that the user jitted does not show it: under a gradient or a `vmap` JAX lowers
-    another program than it traced, and wrappers such as `eqx.filter_jit` donate by positions of
-    their own.
+    Two programs with equal equations become the same module only if these are equal too. The
+    user's jitted function does not show them: under a gradient or a `vmap` JAX lowers a
+    different program than it traced, and wrappers like `eqx.filter_jit` donate by positions
+    of their own.
 
     Args:
-        frame: that lowers it.
+        frame: the frame that lowers the program.
 
     Returns:
-        For another thread, later: it holds types and placements, and no program.
+        A function that another thread may call later; it holds types and placements, but no
+        program.
     """
     local = frame.f_locals
-    given = [local.get(name) for name in _GIVEN]
-    if given[_NAME] is None:
+    given = [local.get(name) for name in _INPUTS]
+    if given[_NAME_INDEX] is None:
         return None
     jaxpr = at.LOWERING_JAXPR.among(local)
     avals = getattr(jaxpr, "in_avals", ())
@@ -48,8 +49,8 @@ def _digest(avals: Sequence[Any], results: object, given: Sequence[Any]) -> str:
 
 
 def _type(aval: Any) -> str:
-    # Under an eager `vmap` the function was traced without the axis that its program has. XLA
-    # knows no weak types.
+    # Under an eager `vmap` the function was traced without the batch axis of its program. XLA
+    # has no weak types.
     return f"{getattr(aval, 'dtype', None)}{getattr(aval, 'shape', aval)}"
 
 
@@ -62,7 +63,7 @@ def _told(values: object) -> object:
 
 
 def _text(value: Any) -> str:
-    """Empty for what JAX leaves open."""
+    """Text of a value; empty if unspecified."""
     if value is None or value is False or type(value).__name__ == "UnspecifiedValue":
         return ""
     if hasattr(value, "device_set"):

@@ -1,4 +1,4 @@
-"""Parts of a StableHLO module: some of its operations in a row, as a module of their own."""
+"""Parts of a StableHLO module: consecutive operations, as a separate module."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NUMBERED = re.compile(r"_\d+$")
 _CALLED = re.compile(r"@([\w.$]+|\"[^\"]*\")")
 _CONSTANT = "stablehlo.constant"
 _BODIES = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
-"""What has programs inside; the regions of others combine two numbers."""
+"""Operations whose regions are programs; the regions of other operations combine two numbers."""
 
 
 class Part(NamedTuple):
-    """Some operations of a block, in a row; its constants, and its end, are none of them."""
+    """Consecutive operations of a block, without its constants and terminator."""
 
     block: Any
     first: int
@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
 
 class Modules:
-    """A module, and modules made of its parts."""
+    """A module, and modules made from its parts."""
 
     def __init__(self, text: str) -> None:
         self._context = mlir.make_ir_context()
@@ -43,7 +43,7 @@ class Modules:
         return _rows(part.block)[part.first : part.end]
 
     def inside(self, part: Part) -> list[Part]:
-        """Of the one operation of a part, the programs that it calls or holds."""
+        """The programs that a part calls or contains, if it is a single operation."""
         if part.end - part.first != 1:
             return []
         (row,) = self.operations(part)
@@ -57,7 +57,7 @@ class Modules:
         return [body for body in bodies if body.end]
 
     def text(self, part: Part, locations: bool = False) -> str:
-        """A part as a module: what comes from outside of it is an argument."""
+        """A part as a module: values from outside become arguments."""
         rows = self.operations(part)
         made = {result for row in rows for result in row.results}
         constants: list[Any] = []
@@ -109,7 +109,7 @@ class Modules:
         return made.regions[0].blocks.append(*types)
 
     def _add_called(self, module: Any) -> None:
-        """The functions that are called in it, and those that they call."""
+        """Add the functions that the module calls, directly or indirectly."""
         added: set[str] = {"main"}
         waiting = list(module.body.operations)
         while waiting:
@@ -123,7 +123,7 @@ class Modules:
 
 
 class At(NamedTuple):
-    """A source line that an operation was made at."""
+    """A source line that created an operation."""
 
     file: str
     line: int
@@ -131,7 +131,7 @@ class At(NamedTuple):
 
 
 def places(operation: Any) -> list[At]:
-    """The source lines that an operation was made at, the innermost first."""
+    """The source lines that created an operation, innermost first."""
     return [
         At(file, int(line), function.rpartition(".")[2])
         for function, file, line in _FILE.findall(str(operation.location))
@@ -139,7 +139,7 @@ def places(operation: Any) -> list[At]:
 
 
 def called(operation: Any) -> str | None:
-    """The name of the function that an operation calls, as its definition has it."""
+    """The name of the function that an operation calls, as written in its definition."""
     if operation.name != "func.call":
         return None
     return _NUMBERED.sub("", _called(operation))
@@ -151,7 +151,7 @@ def _rows(block: Any) -> list[Any]:
 
 
 def _outside(row: Any) -> Iterator[Any]:
-    """The values that an operation takes, and those inside it take from around it."""
+    """The operands of an operation, and the outside values that its regions use."""
     operation = row.operation
     yield from operation.operands
     own: set[Any] = set()
@@ -165,7 +165,7 @@ def _outside(row: Any) -> Iterator[Any]:
 
 
 def _within(operation: Any) -> Iterator[tuple[Any, Iterable[Any]]]:
-    """All operations inside one, in order, and the arguments of their blocks."""
+    """All operations nested in an operation, in order, and the arguments of their blocks."""
     for region in operation.regions:
         for block in region.blocks:
             yield None, block.arguments
@@ -191,5 +191,5 @@ def _called(row: Any) -> str:
 
 
 def _names(attributes: Any) -> list[str]:
-    # An iterator over names on newer releases, over pairs on older ones.
+    # Iterates over names on newer releases, over pairs on older ones.
     return [each if isinstance(each, str) else each.name for each in attributes]

@@ -1,9 +1,9 @@
-"""Everything private to JAX that retrace relies on, in one table.
+"""All private JAX names that retrace relies on, in one table.
 
-Each row is one name: a module's attribute, a class's, a function whose frame is looked for on
-the stack, a local variable in it, an event. The rows stand in the modules `names_...`, by what
-they are used for, and the code gets what they name through them. A JAX that lacks one is told
-as a loss, and what needs it is switched off; the rest goes on.
+Each row is one name: an attribute of a module or class, a function whose frame is searched on
+the stack, a local variable in such a frame, an event. The rows are in the modules `names_...`,
+grouped by purpose, and other code accesses JAX through them. A name that this JAX lacks is
+reported as a loss and what needs it is switched off; everything else keeps working.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ TABLE: tuple[Row, ...] = tuple(
 
 
 def absent() -> tuple[Row, ...]:
-    """The rows that this JAX should have, going by its version, and lacks."""
+    """The rows that this JAX lacks, although its version should have them."""
     with at_once():
         return tuple([row for row in TABLE if row.expected and not row.there()])
 
 
 def check() -> None:
-    """Look again at what this JAX lacks: done each time that recording is switched on."""
+    """Check again what this JAX lacks; done each time recording is switched on."""
     global _gone, _absent
     forget()
     _absent = tuple([row.loss for row in absent() if row.loss is not None])
@@ -59,17 +59,17 @@ def check() -> None:
 
 
 def shows(loss: Loss) -> bool:
-    """Whether this JAX has every name that is needed for something, as far as is known."""
+    """Whether this JAX has every name that this loss depends on, as far as is known."""
     return loss not in _gone
 
 
 def shows_all() -> bool:
-    """Whether it has all of them."""
+    """Whether this JAX has all names."""
     return not _gone
 
 
 def lose(loss: Loss) -> bool:
-    """Something turned out to be missing only while it ran; False where that was known."""
+    """Report a loss found only at run time; False if it was already known."""
     global _gone
     if loss in _gone:
         return False
@@ -79,7 +79,7 @@ def lose(loss: Loss) -> bool:
 
 
 def losses_told() -> Counter[str]:
-    """What a recording lacks, each as often as names were missing when it was switched on."""
+    """The losses of a recording, with the number of names missing when it was switched on."""
     if _absent is None:
         check()
     told = Counter(_absent)
@@ -89,10 +89,10 @@ def losses_told() -> Counter[str]:
 
 def unseen() -> tuple[str, ...]:
     """The parts of every miss that this JAX does not show."""
-    return tuple([loss.unseen for loss in _EVERYWHERE if loss in _gone and loss.unseen])
+    return tuple([loss.unseen for loss in _LOST_FROM_EVERY_MISS if loss in _gone and loss.unseen])
 
 
-_EVERYWHERE = (
+_LOST_FROM_EVERY_MISS = (
     losses.CALLS,
     losses.TRACES,
     losses.OPTIONS,
@@ -104,9 +104,9 @@ _EVERYWHERE = (
     losses.PROGRAMS,
     losses.COMPILATIONS,
 )
-"""What every miss lacks then; of the other losses only some."""
+"""Losses that affect every miss; the others affect only some."""
 
 _found_gone: set[Loss] = set()
 _gone: set[Loss] = set()
 _absent: tuple[Loss, ...] | None = None
-"""What the last `check` found: every guard of every test asks for it."""
+"""What the last `check` found, cached because every guard of every test needs it."""
