@@ -17,7 +17,7 @@ import numpy as np
 _OMITTED = re.compile(r"dense_resource<__elided__> : (tensor<((?:\d+x)*)((?:[^<>]|<[^<>]*>)*)>)")
 _PERIOD = 1021
 """A placeholder repeats after this many elements."""
-_AS_BYTES = re.compile(r"(?:(complex)<f(32|64)>|(ui|i|f|bf)(\d+)(\w*))$")
+_NUMERIC_TYPE = re.compile(r"(?:(complex)<f(32|64)>|(ui|i|f|bf)(\d+)(\w*))$")
 
 
 class Compiled(NamedTuple):
@@ -49,7 +49,7 @@ def filled(text: str) -> tuple[str, int]:
 def _content(shape: list[int], element: str) -> str:
     elements = int(np.prod(shape, dtype=np.int64))
     row = np.arange(min(elements, _PERIOD)) * 397 % _PERIOD
-    kind = _AS_BYTES.match(element)
+    kind = _NUMERIC_TYPE.match(element)
     if kind is None:
         raise ValueError(f"no stand-in is known for a constant of {element}")
     if kind[1] is None and kind[3] in ("i", "ui") and int(kind[4]) < 8:

@@ -41,8 +41,8 @@ _Device: Any = jax.Device  # pyright: ignore[reportUnknownMemberType]
 
 Context = tuple[tuple[str, Value], ...]
 
-_NONE: tuple[tuple[Any, ...], Context, tuple[str, ...]] = ((), (), ())
-_last = _NONE
+_EMPTY: tuple[tuple[Any, ...], Context, tuple[str, ...]] = ((), (), ())
+_last = _EMPTY
 
 
 def context(

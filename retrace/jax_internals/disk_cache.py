@@ -46,7 +46,7 @@ from retrace.model import PersistentCache
 _MAX_FRAMES = 8
 _OPTIONS = "compile_options"
 """JAX's name for the ingredient whose fields are recorded."""
-_DIGITS = 16
+_DIGEST_LENGTH = 16
 _OFF = PersistentCache("off")
 _TOLERANCE = 0.05
 """Seconds by which the stage may exceed the time that JAX compares to its limit."""
@@ -108,8 +108,8 @@ class Lookup:
                 self._options = fields_of(content, digest_alone)
         else:
             digest_alone = digest
-        self._own.append(digest_alone[:_DIGITS])
-        self._parts.append((name, digest[:_DIGITS]))
+        self._own.append(digest_alone[:_DIGEST_LENGTH])
+        self._parts.append((name, digest[:_DIGEST_LENGTH]))
         return True
 
     def event(self, name: str, frame: FrameType) -> None:

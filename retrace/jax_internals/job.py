@@ -17,7 +17,7 @@ from retrace.jax_internals.names_values import (
 )
 
 _EXISTS = "ALREADY_EXISTS"
-_NOTHING = ("NOT_FOUND", "DEADLINE_EXCEEDED")
+_NOT_WRITTEN = ("NOT_FOUND", "DEADLINE_EXCEEDED")
 
 
 class Store:
@@ -44,7 +44,7 @@ class Store:
         try:
             return STORE_GET.of(self._client)(key, max(1, int(seconds * 1000)))
         except RuntimeError as error:
-            if any(code in str(error) for code in _NOTHING):
+            if any(code in str(error) for code in _NOT_WRITTEN):
                 return None
             raise
 
@@ -53,7 +53,7 @@ class Store:
         try:
             return STORE_LOOK.of(self._client)(key)
         except RuntimeError as error:
-            if any(code in str(error) for code in _NOTHING):
+            if any(code in str(error) for code in _NOT_WRITTEN):
                 return None
             raise
 

@@ -1,4 +1,4 @@
-"""What tracing a function anew, past JAX's caches, relies on (`anew`)."""
+"""Names used to retrace a function past JAX's caches (`anew`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from retrace.jax_internals import losses
 from retrace.jax_internals.row import attribute, field, frame, local, text
 
 INFER = attribute("jax._src.pjit", "_infer_params_cached", losses.AUDITS)
-"""The cache of calls, in front of the cache of traces; its class is that of all weak caches."""
+"""The cache of calls, before the cache of traces; all weak caches have the same class."""
 SILENCE = attribute("jax._src.dispatch", "log_elapsed_time", losses.AUDITS)
 _CACHE_BEFORE = frame("jax._src.linear_util.cache", losses.AUDITS, until="0.9")
 UNCACHED_BEFORE = local(_CACHE_BEFORE, "call", losses.AUDITS)
@@ -21,7 +21,7 @@ CANONICAL = attribute(
     since="0.7",
     said="An audit cannot prove that an array of 64 bits on the host was changed in place.",
 )
-"""Makes an array on the host one of JAX's types, and remembers what it made of each."""
+"""Converts a host array to one of JAX's types, and caches the result of each."""
 KEY_DATA = text(
     "jax._src.prng.PRNGKeyArray.__init__",
     "_base_array",

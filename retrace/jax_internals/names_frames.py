@@ -1,4 +1,4 @@
-"""JAX's frames, and the local variables in them that tell what a call was given."""
+"""JAX frames, and their local variables that hold what a call was given."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ LOWERING_WITH = {
         "out_layouts",
     )
 }
-"""What becomes part of the module besides the equations."""
+"""What becomes part of the module in addition to the equations."""
 
-_BACKWARD = "It is told as a backward program, whatever it is derived by."
+_TRANSFORM_LOSS = "It is told as a backward program, whatever it is derived by."
 TRANSPOSE_BEFORE = frame(f"{_PJIT}._pjit_transpose", losses.DERIVED, until="0.8")
 TRANSPOSE = frame(f"{_PJIT}._pjit_transpose_fancy", losses.DERIVED, since="0.7")
 BACKWARD = frame("jax._src.interpreters.ad.backward_pass", losses.DERIVED)
-LINEARIZE = frame(f"{_PJIT}._pjit_linearize", losses.DERIVED, since="0.7", said=_BACKWARD)
-PARTIAL_EVAL = frame(f"{_PJIT}._pjit_partial_eval", losses.DERIVED, said=_BACKWARD)
-JVP = frame(f"{_PJIT}._pjit_jvp", losses.DERIVED, said=_BACKWARD)
-BATCH = frame(f"{_PJIT}._pjit_batcher", losses.DERIVED, said=_BACKWARD)
+LINEARIZE = frame(f"{_PJIT}._pjit_linearize", losses.DERIVED, since="0.7", said=_TRANSFORM_LOSS)
+PARTIAL_EVAL = frame(f"{_PJIT}._pjit_partial_eval", losses.DERIVED, said=_TRANSFORM_LOSS)
+JVP = frame(f"{_PJIT}._pjit_jvp", losses.DERIVED, said=_TRANSFORM_LOSS)
+BATCH = frame(f"{_PJIT}._pjit_batcher", losses.DERIVED, said=_TRANSFORM_LOSS)
 LINEARIZE_BEFORE = frame(
-    f"{_PJIT}._pjit_linearization", losses.DERIVED, until="0.7", said=_BACKWARD
+    f"{_PJIT}._pjit_linearization", losses.DERIVED, until="0.7", said=_TRANSFORM_LOSS
 )
 BACKWARD_FANCY = frame("jax._src.interpreters.ad.backward_pass3", losses.DERIVED, since="0.8")
 
@@ -101,7 +101,7 @@ PRIMITIVE_RUNS = frame(
 )
 PRIMITIVE_PARAMS = local(PRIMITIVE_RUNS, "params", losses.OPERATIONS)
 
-# `pmap` has a path of its own until 0.7, and flattens its arguments for `jit` from 0.8 on.
+# Until 0.7 `pmap` has a separate path; since 0.8 it flattens its arguments for `jit`.
 PMAP_CALL = frame("jax._src.api._cpp_pmap", losses.PMAP, inner="cache_miss", until="0.8")
 PMAP_PREPARE = local(PMAP_CALL, "prepare_pmap_fn", losses.PMAP)
 PMAP_PREPARES = frame("jax._src.api._prepare_pmap", losses.PMAP, until="0.8")

@@ -1,4 +1,4 @@
-"""What is put into JAX, and what it sends: events, trace functions, and methods replaced."""
+"""Names used by the hooks: events, trace functions, and replaced methods."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ EVICT_BEFORE = field(
 )
 CLEARED = attribute("jax._src.util", "cache", losses.CLEARS)
 
-# Misses of JAX's own caches, as these count them: what it does although it tells nobody.
+# The miss counts of JAX's own caches: they show work for which no event was sent.
 COUNT_OF_TRACES = field(
     "jax._src.interpreters.partial_eval.trace_to_jaxpr",
     "cache_info",

@@ -1,4 +1,4 @@
-"""What JAX's objects hold: the options of `jit`, types of arrays, programs, configuration."""
+"""Attributes of JAX's objects: options of `jit`, array types, programs, configuration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPTIONS = {
     ),
     "abstracted_axes": field(_INFO, "abstracted_axes", losses.OPTIONS, until="0.8"),
 }
-"""What `jit` was given, by the names that JAX has for it."""
+"""The options given to `jit`, by JAX's internal names."""
 OPTION_NAMES = {
     "in_shardings_leaves": "in_shardings",
     "out_shardings_leaves": "out_shardings",
@@ -44,18 +44,18 @@ OPTION_NAMES = {
     "out_layouts_leaves": "out_layouts",
     "compiler_options_kvs": "compiler_options",
 }
-"""What users know them by, where that is another name."""
+"""The public names of options whose internal names differ."""
 SIGNATURE = field(
     _INFO, "fun_signature", None, said="Names of parameters are read off the function instead."
 )
 SOURCE = field(_INFO, "fun_sourceinfo", losses.DERIVED)
 UNSPECIFIED = attribute("jax._src.named_sharding", "UnspecifiedValue", losses.OPTIONS)
 
-# Functions that JAX's objects hold.
+# Functions held by JAX's objects.
 WRAPPED = field("jax._src.linear_util.WrappedFun", "f", losses.FUNCTIONS)
 CUSTOM = field("jax._src.custom_derivatives.custom_vjp", "fun", losses.FUNCTIONS)
 
-# What it makes of a trace and hands to the user.
+# What JAX creates from a trace and returns to the user.
 VJP = attribute("jax._src.api", "VJP", losses.FUNCTIONS, since="0.8")
 SHIM = field("jax._src.tree_util._HashableCallableShim", "fun", losses.FUNCTIONS)
 HOLDS_PROGRAM = field("jax._src.api.VJP", "fun", losses.FUNCTIONS, since="0.8")
@@ -66,19 +66,19 @@ MAKERS = {
         "jax._src.api.linear_transpose", losses.FUNCTIONS, inner="transposed_fun"
     ),
 }
-"""The function that it hands out a partial of, by the public name of what makes it."""
+"""The function inside the partial that JAX returns, by public name of the transform."""
 
 # Custom rules.
-_WITHOUT_PART = "Programs are not compared: two may differ in a custom rule alone."
+_RULES_LOSS = "Programs are not compared: two may differ in a custom rule alone."
 RULE_PARTS = {
     "f": WRAPPED,
     "transforms": field(
-        "jax._src.linear_util.WrappedFun", "transforms", losses.PROGRAMS, said=_WITHOUT_PART
+        "jax._src.linear_util.WrappedFun", "transforms", losses.PROGRAMS, said=_RULES_LOSS
     ),
     "fun": CUSTOM,
     **{
         name: field(
-            f"jax._src.custom_derivatives.{kind}", name, losses.PROGRAMS, said=_WITHOUT_PART
+            f"jax._src.custom_derivatives.{kind}", name, losses.PROGRAMS, said=_RULES_LOSS
         )
         for kind, name in (
             ("custom_vjp", "fwd"),
@@ -87,11 +87,11 @@ RULE_PARTS = {
         )
     },
     **{
-        name: field(f"jax._src.util.{kind}", name, losses.PROGRAMS, said=_WITHOUT_PART)
+        name: field(f"jax._src.util.{kind}", name, losses.PROGRAMS, said=_RULES_LOSS)
         for kind, name in (("HashablePartial", "args"), ("Hashable", "val"))
     },
 }
-"""Where JAX's wrappers keep the functions, and the arguments bound to them, that they wrap."""
+"""Where JAX's wrappers keep the wrapped functions and their bound arguments."""
 
 # Arguments.
 SYMBOL = later("jax._src.export.shape_poly", "_DimExpr", losses.ARGUMENTS)
@@ -122,7 +122,7 @@ BY_POSITION = attribute(
     said="Children of registered classes may be named by their position.",
 )
 
-# What is under way.
+# Traces and transformations in progress.
 CLEAN = attribute(_CORE, "trace_state_clean", losses.DERIVED)
 CONTEXT = attribute(_CORE, "trace_ctx", losses.TRACES)
 STAGING = attribute("jax._src.interpreters.partial_eval", "DynamicJaxprTrace", losses.TRACES)
@@ -137,7 +137,7 @@ HOST_ARRAYS = {
     ),
     "TypedNdArray": attribute("jax._src.literals", "TypedNdArray", losses.PROGRAMS, since="0.8"),
 }
-"""Constants of programs that lie on no device."""
+"""Constants of programs that are not on a device."""
 HI_PRIMITIVES = {
     "VJPHiPrimitive": attribute(
         "jax._src.hijax",
@@ -145,13 +145,13 @@ HI_PRIMITIVES = {
         losses.PROGRAMS,
         since="0.10",
         until="0.11.2",
-        said=_WITHOUT_PART,
+        said=_RULES_LOSS,
     ),
     "HiPrim": attribute(
-        "jax._src.hijax", "HiPrim", losses.PROGRAMS, since="0.11.2", said=_WITHOUT_PART
+        "jax._src.hijax", "HiPrim", losses.PROGRAMS, since="0.11.2", said=_RULES_LOSS
     ),
 }
-"""Operations that JAX, and users, write as classes."""
+"""Primitives written as classes, by JAX or by users."""
 INNER = attribute(_CORE, "subjaxprs", losses.PROGRAMS)
 OF_JAXPR = _fields(f"{_CORE}.Jaxpr", ("eqns", "constvars", "invars", "outvars"), losses.PROGRAMS)
 DEBUG_INFO = field(f"{_CORE}.Jaxpr", "debug_info", losses.DERIVED)
@@ -170,16 +170,18 @@ ARGUMENTS_OF_PROGRAM = field(
     said="What a derived program is given is told by its position.",
 )
 
-# Which calls C++ serves alone.
+# Which calls are served entirely in C++.
 _DISPATCH = "jax._src.pjit._get_fastpath_data"
-_UNTOLD = "That a callback slows down every call is not told."
+_CALLBACKS_LOSS = "That a callback slows down every call is not told."
 DISPATCH = frame(
     _DISPATCH,
     None,
     said="That a callback slows down every call is not told; `run --count` counts no calls.",
 )
-SLOWED_BY_EFFECTS = text(_DISPATCH, "has_unordered_effects", None, said=_UNTOLD)
-SLOWED_BY_CALLBACKS = text(_DISPATCH, "has_host_callbacks", None, until="0.7", said=_UNTOLD)
+SLOWED_BY_EFFECTS = text(_DISPATCH, "has_unordered_effects", None, said=_CALLBACKS_LOSS)
+SLOWED_BY_CALLBACKS = text(
+    _DISPATCH, "has_host_callbacks", None, until="0.7", said=_CALLBACKS_LOSS
+)
 
 # Configuration.
 TRACE_CONTEXT = attribute(_CONFIG, "trace_context", losses.CONFIG)
@@ -191,9 +193,9 @@ HOLDER_MODULES = {
     name: attribute("jax._src", name, losses.CONFIG)
     for name in ("config", "core", "mesh", "layout")
 }
-"""Where the objects stand that hold the configuration."""
+"""The modules that contain the configuration objects."""
 MESHES = ("mesh_context_manager", "device_context", "abstract_mesh_context_manager")
-"""`with mesh:`, and what `jax.set_mesh` sets; one thing to the user."""
+"""`with mesh:`, and what `jax.set_mesh` sets; the same thing to the user."""
 MESH_HOLDERS = {
     "entered": attribute(_CONFIG, MESHES[0], losses.CONFIG),
     "set, before 0.11": attribute(_CONFIG, MESHES[1], losses.CONFIG, until="0.11"),
@@ -209,16 +211,16 @@ JIT_KEY_ONLY = (
     "jax_pallas_auto_assign_collective_ids",
     "jax_pallas_auto_assign_collective_ids_limit",
 )
-"""In the key of the C++ path alone. JAX tells nobody which these are; read from its source."""
+"""Only in the key of the C++ path. JAX does not expose this list; read from its source."""
 AXES = "axis_env_state"
-"""The named axes that a transform maps over where a call is made."""
+"""The named axes that a transform maps over at a call."""
 PUBLIC_NAMES = {
     AXES: "axis_env",
     "compute_on_context_manager": "compute_on",
     "pallas_tpu_interpret_mode_context_manager": "pallas_tpu_interpret_mode",
     "xla_metadata_context_manager": "xla_metadata",
 }
-"""Those of the configuration that JAX does not give the name under which users know them."""
+"""Public names of configuration values that have a different name inside JAX."""
 AXIS_ENVIRONMENT = attribute(_CORE, "AxisEnv", losses.CONFIG)
 AXIS_SIZES = field(f"{_CORE}.AxisEnv", "axis_sizes", losses.CONFIG)
 OTHER_AXES = {
@@ -230,9 +232,9 @@ OTHER_AXES = {
 METADATA = attribute("jax._src.xla_metadata_lib", "XlaMetadata", losses.CONFIG, since="0.8")
 METADATA_VALUE = field("jax._src.xla_metadata_lib.XlaMetadata", "val", losses.CONFIG, since="0.8")
 HELD = field(f"{_CONFIG}.config_ext.Config", "value", losses.CONFIG)
-_UNTOLD_SETTINGS = "The settings of two runs are not compared."
-SETTINGS = attribute(f"{_CONFIG}.config", "_value_holders", None, said=_UNTOLD_SETTINGS)
-OF_ALL_THREADS = field(f"{_CONFIG}.config_ext.Config", "get_global", None, said=_UNTOLD_SETTINGS)
+_SETTINGS_LOSS = "The settings of two runs are not compared."
+SETTINGS = attribute(f"{_CONFIG}.config", "_value_holders", None, said=_SETTINGS_LOSS)
+OF_ALL_THREADS = field(f"{_CONFIG}.config_ext.Config", "get_global", None, said=_SETTINGS_LOSS)
 SWAP = field(f"{_CONFIG}.config_ext.Config", "swap_local", losses.CONFIG, until="0.10")
 SET = field(f"{_CONFIG}.config_ext.Config", "set_local", losses.CONFIG, until="0.10")
 
@@ -263,7 +265,7 @@ BACKEND_RUNS = attribute(
     said="The backend's name is not told.",
 )
 
-# What `jax.distributed` made of this process, and the store that the processes of a job share.
+# The `jax.distributed` job of this process, and the store shared by its processes.
 _CLIENT = "jax._src.lib._jax.DistributedRuntimeClient"
 CLIENT = field("jax._src.distributed.State", "client", losses.JOBS)
 COORDINATOR = field("jax._src.distributed.State", "coordinator_address", losses.JOBS)

@@ -1,4 +1,4 @@
-"""Who is told by the hooks of what JAX does."""
+"""The interface through which the hooks report what JAX does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrace.model import Stage
 
 
 class Observer(Protocol):
-    """Who is told. Its failures are kept away from the program."""
+    """Receives the events of the hooks. Its failures do not reach the program."""
 
     def trace_started(self, trace: Trace) -> None: ...
     def trace_ended(self, trace: Trace, seconds: float) -> None: ...

@@ -1,6 +1,6 @@
-"""Which part of JAX a frame of JAX's belongs to, by the file and the function.
+"""Assign a JAX frame to a part of JAX, by file and function.
 
-Nothing is lost where JAX moves a file: its frames are then told as tracing.
+If JAX moves a file, nothing is lost: its frames then count as tracing.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ _FLATTENING = (
 )
 _PRIVATE = "/_src/"
 _EVALUATES = _BACKWARD | {"eval_jaxpr"}
-"""What goes through the equations of a program, one after the other."""
+"""Functions that process the equations of a program one by one."""
 
 
 class Traceback(Protocol):
     """Where an equation was traced, as JAX keeps it."""
 
     def raw_frames(self) -> tuple[Sequence[CodeType], Sequence[int]]:
-        """The code of each frame, innermost first, and where it was in it."""
+        """The code of each frame, innermost first, and the position in it."""
         ...
 
     @staticmethod
     def code_addr2line(code: CodeType, position: int, /) -> int:
-        """The line of a position."""
+        """The line number of a position."""
         ...
 
 
 def equation_of(frame: FrameType) -> Traceback | None:
-    """Where the equation was traced that a frame of JAX's goes on from.
+    """Where the equation that a JAX frame is processing was traced.
 
-    None where it is no such frame. Nothing of the frame is kept.
+    None if the frame does not process equations. Nothing of the frame is kept.
     """
     if frame.f_code.co_name not in _EVALUATES:
         return None
@@ -68,17 +68,17 @@ def equation_of(frame: FrameType) -> Traceback | None:
 
 
 def is_boundary(code: CodeType) -> bool:
-    """Whether a frame of JAX's is the one below which a program is traced."""
+    """Whether a JAX frame is the one inside which a program is traced."""
     return code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py")
 
 
 def takes_apart(code: CodeType) -> bool:
-    """Whether a frame of JAX's takes pytrees apart, or puts them together, as its own purpose."""
+    """Whether the purpose of a JAX frame is to flatten or unflatten pytrees."""
     return code.co_name.startswith(_FLATTENING) and part_of(code) is Part.PYTREES
 
 
 def part_of(code: CodeType) -> Part | None:
-    """The part of JAX that the code of one of its frames belongs to; None for tracing itself."""
+    """The part of JAX that the code of a JAX frame belongs to; None for tracing itself."""
     name = code.co_name
     if name.endswith(("_shape_rule", "_dtype_rule", "_abstract_eval")) or name == "abstract_eval":
         return Part.SHAPES

@@ -1,4 +1,4 @@
-"""A call of `pmap` as the user made it, where JAX jits what it has flattened: from 0.8 on."""
+"""The user's call of `pmap`, of which JAX jits a flattened version since 0.8."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any, NamedTuple
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.names_values import WRAPPED
 
-_NEAR = 6
-"""The frame of `pmap` is so few frames outside that of the call at most."""
+_MAX_FRAMES = 6
+"""Maximum number of frames between the frame of the call and that of `pmap`."""
 
 
 class Options(NamedTuple):
-    """Of `pmap`, by the names that `jit` has for them."""
+    """Options of `pmap`, by the names that `jit` uses."""
 
     static_argnums: tuple[int, ...]
     donate_argnums: tuple[int, ...]
     backend: str | None
     static_argnames: tuple[str, ...] = ()
     axis_name: str = "unnamed"
-    """Never at a default: what `pmap` made of a function is not what `jit` makes of it."""
+    """Never the default: a function mapped by `pmap` is different from a jitted one."""
 
 
 class Pmapped(NamedTuple):
-    """A mapped function and what it was given."""
+    """A mapped function and its arguments."""
 
     function: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     info: Options
     axes: tuple[tuple[str, Any], ...]
-    """Those that `pmap` alone has, where they are not at their default."""
+    """Options that only `pmap` has and that are not at their default."""
 
 
 def pmapped(frame: FrameType | None) -> Pmapped | None:
-    """The call of `pmap` that made the jitted one of `frame`."""
+    """Find the call of `pmap` that made the jitted call of `frame`."""
     wrapped = at.PMAP.get()
-    for _ in range(_NEAR):
+    for _ in range(_MAX_FRAMES):
         frame = frame.f_back if frame is not None else None
         if frame is None:
             return None
@@ -47,8 +47,8 @@ def pmapped(frame: FrameType | None) -> Pmapped | None:
 
 
 def is_mapped(frame: FrameType | None) -> bool:
-    """Whether a call came through `pmap`, by the names of files and functions alone."""
-    for _ in range(_NEAR):
+    """Whether a call came through `pmap`, judging only by file and function names."""
+    for _ in range(_MAX_FRAMES):
         if frame is None:
             return False
         if "pmap" in frame.f_code.co_qualname or frame.f_code.co_filename.endswith("pmap.py"):
@@ -58,9 +58,10 @@ def is_mapped(frame: FrameType | None) -> bool:
 
 
 def mapped(function: Any) -> Any:
-    """The function that `pmap` was given, of the one that it jits instead; None of any other.
+    """The function given to `pmap`, from the one that `pmap` jits instead; None for any other.
 
-    Since jax 0.9 that one flattens the arguments and holds the user's as a `WrappedFun`.
+    Since jax 0.9 the jitted function flattens the arguments and holds the user's function as
+    a `WrappedFun`.
     """
     if type(function) is not FunctionType:
         return None
@@ -75,7 +76,7 @@ def mapped(function: Any) -> Any:
 
 
 def prepared(prepare: Any, axis_name: object) -> tuple[Any, Options]:
-    """The function and the options of `pmap` until 0.8, off what it prepares a call with."""
+    """The function and options of `pmap` before 0.8, from what prepares its calls."""
     code = at.PMAP_PREPARES.get()
     names: tuple[str, ...] = () if code is None else code.co_varnames
     given = dict(zip(names, prepare.args, strict=False))
@@ -112,7 +113,7 @@ def _read(local: Any) -> Pmapped | None:
 
 
 def _axis(name: object) -> str:
-    """An axis by the user's name for it; JAX has others for those that have none."""
+    """The user's name of an axis; JAX generates a name if the user gives none."""
     if isinstance(name, str) and not name.startswith(("<axis", "_internal_pmap")):
         return name
     return "unnamed"

@@ -1,7 +1,7 @@
-"""XLA's own account of a compilation: its passes and kernels, by JAX's profiler.
+"""Profile a compilation with JAX's profiler, to get XLA's passes and kernels.
 
-The session is made beside `jax.profiler`, so that a program which profiles itself finds the
-profiler as it left it: ours is ended before one of its own begins. It writes no file.
+The session does not go through `jax.profiler`, so a program that profiles itself is not
+affected: retrace's session ends before the program's begins. It writes no file.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from retrace.failure import contain, ignore
 from retrace.jax_internals import names_slow as at
 from retrace.jax_internals.row import resolve
 
-_LEVEL = 3
-"""Of the host's tracer: all passes."""
+_TRACER_LEVEL = 3
+"""Level of the host tracer that includes all passes."""
 
 _lock = threading.RLock()
 
 
 class Profile:
-    """At most one profile of ours at a time, of this process."""
+    """The profile of this process; at most one runs at a time."""
 
     def __init__(self) -> None:
         self._session: Any = None
         self._undo: list[Callable[[], None]] = []
 
     def begin(self) -> str | None:
-        """Begin to profile; why not, where that cannot be.
+        """Start the profile.
 
         Returns:
-            None where it runs; `jax`: this JAX lacks what is needed; `server`: a server may be
-            asked for a profile at any moment, and could then not give one; `other`: another
-            thread of the program's compiles under profile.
+            None if it runs, else why not. `jax`: this JAX lacks what is needed; `server`: a
+            profiler server is running, whose captures would fail meanwhile; `other`: another
+            thread of the program is compiling under the profile.
         """
         if not at.SESSION.expected:
             return "jax"
@@ -49,9 +49,9 @@ class Profile:
                 return "other"
             wanted = options()
             wanted.python_tracer_level = 0
-            wanted.host_tracer_level = _LEVEL
+            wanted.host_tracer_level = _TRACER_LEVEL
             wanted.enable_hlo_proto = False
-            # Where the program profiles itself this one stays idle, and says so at its end.
+            # If the program profiles itself, this session stays idle and says so at its end.
             self._session = contain(ignore, make, wanted)
             if self._session is None:
                 return "jax"
@@ -61,7 +61,7 @@ class Profile:
             _lock.release()
 
     def end(self) -> bytes | None:
-        """What was seen; None where the program profiles itself."""
+        """End the profile and return its data; None if the program profiles itself."""
         with _lock:
             session, self._session = self._session, None
             for undo in self._undo:
@@ -72,7 +72,7 @@ class Profile:
             return contain(ignore, session.stop)
 
     def forked(self) -> None:
-        """This is a child now, in which no profile runs."""
+        """Reset in a forked child, where no profile runs."""
         global _lock
         _lock = threading.RLock()
         self._session = None
@@ -81,7 +81,7 @@ class Profile:
         self._undo.clear()
 
     def _give_way(self) -> None:
-        """End ours where the program begins a profile, or a server that may be asked for one."""
+        """End this session when the program starts a profile or a profiler server."""
         for row in (at.SESSION, at.START_SERVER):
             owner, name, original = resolve(row.where), row.name, row.look()
             if original is None:

@@ -1,4 +1,4 @@
-"""Whether XLA surely compiles a program quickly, told before it does so, in microseconds."""
+"""Predict, in microseconds, whether XLA will certainly compile a program quickly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from retrace.jax_internals.names_values import INNER, OF_EQUATION, OF_JAXPR
 
 _MAX_EQUATIONS = 24
-"""Equations, those of sub-programs included."""
+"""Maximum number of equations, including sub-jaxprs."""
 _MIN_FOLDED_ELEMENTS = 1 << 16
-"""Elements: XLA may compute a constant of so many, or more, while it compiles."""
+"""Number of elements from which constant folding in XLA may take long."""
 _PLAIN = frozenset(
     (
         *("abs", "add", "and", "broadcast_in_dim", "concatenate", "convert_element_type"),
@@ -22,11 +22,11 @@ _PLAIN = frozenset(
         *("sub", "tanh", "transpose"),
     )
 )
-"""Operations that become few instructions each, whatever they are given."""
+"""Operations that compile to a few instructions each, for any arguments."""
 
 
 def is_quick(jaxpr: Any) -> bool:
-    """Whether a program is a few plain operations on small arrays."""
+    """Whether a program consists of a few simple operations on small arrays."""
     waiting, left = [getattr(jaxpr, "jaxpr", jaxpr)], _MAX_EQUATIONS
     while waiting:
         inner = waiting.pop()

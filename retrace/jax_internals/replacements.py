@@ -1,4 +1,4 @@
-"""What stands in for functions of JAX's that tell nobody, and tells the observer."""
+"""Wrappers of JAX functions that send no events; they report to the observer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 if (_hide := HIDE_IN_TRACEBACKS.get()) is not None:
     _hide(__file__)
 
-# Each function here makes a replacement of `original`, which it calls. Once the hooks have left
-# `installation`, the replacement tells nobody any more.
+# Each function here makes a wrapper of `original`. Once the hooks of `installation` are removed,
+# the wrapper reports nothing.
 
 
 def of_jit(original: Any, hooks: Hooks, installation: object) -> Any:
-    """For what makes a jitted function: tells of the function and who asked."""
+    """Wrap what makes a jitted function: reports the function and the calling frame."""
 
     def _cpp_pjit(fun: Any, *args: Any, **kwargs: Any) -> Any:
         if hooks.is_current(installation):
@@ -31,7 +31,7 @@ def of_jit(original: Any, hooks: Hooks, installation: object) -> Any:
 
 
 def of_update(original: Any, hooks: Hooks, installation: object) -> Any:
-    """For `jax.config.update`: tells of the option that was set."""
+    """Wrap `jax.config.update`: reports the option that was set."""
 
     def update(self_: Any, name: str, val: Any) -> None:
         original(self_, name, val)
@@ -43,7 +43,7 @@ def of_update(original: Any, hooks: Hooks, installation: object) -> Any:
 
 
 class _Kept:
-    """Hashes what it is given, and keeps it."""
+    """Hashes the content that it is given, and keeps it."""
 
     def __init__(self, hashed: Any) -> None:
         self.hashed = hashed
@@ -55,8 +55,8 @@ class _Kept:
 
 
 def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
-    """For what logs the key of the cache on disk: tells of each part, as it is put in."""
-    unasked: Any = None  # the key whose other parts nobody asks for: JAX makes one all the same
+    """Wrap what logs the key of the on-disk cache: reports each part as it is added."""
+    unasked: Any = None  # a key that nobody needs: JAX computes it even without a cache
 
     def _log_cache_key_hash(hash_obj: Any, last_serialized: str, hashfn: Any) -> None:
         nonlocal unasked
@@ -84,7 +84,7 @@ def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
 
 
 def of_lower(original: Any, hooks: Hooks, installation: object) -> Any:
-    """For `Traced.lower`: tells of what it made."""
+    """Wrap `Traced.lower`: reports its result."""
 
     def lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""The paths of a program's results, which JAX's key on disk has and a jaxpr's hash has not."""
+"""Result paths of a program: part of JAX's on-disk key, but not of a jaxpr's hash."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from retrace.jax_internals.names_values import DEBUG_INFO
 
 
 def digest(jaxpr: Any) -> str | None:
-    """Digest of the paths of its results; None where they are the usual ones or not known."""
+    """Digest of the result paths; None if they are the usual ones or unknown."""
     paths = result_paths(jaxpr)
     if paths == ("result",) or not isinstance(paths, tuple | None):
         return None
-    # Without any, as of an operation under a gradient, they are another key as well.
+    # No paths at all, as for an operation under a gradient, also changes the key.
     told = repr(cast("tuple[str, ...] | None", paths))
     return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def result_paths(jaxpr: Any) -> object:
-    """The paths of a program's results, as it holds them; empty where this JAX shows none."""
+    """The result paths as stored in a program; empty if this JAX does not show them."""
     return RESULT_PATHS.of(DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr)), "")

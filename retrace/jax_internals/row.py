@@ -1,7 +1,7 @@
 """One private name of JAX: where it is, and what is lost without it.
 
-Nothing is resolved when this is imported. A row looks into JAX each time it is asked, which
-takes less than a microsecond for most, runs none of JAX's code and touches no device.
+Importing this module resolves nothing. Each access to a row looks into JAX, which usually
+takes less than a microsecond, runs no JAX code and touches no device.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import jax
 
 
 class Loss(NamedTuple):
-    """Something that a recording lacks where JAX does not show it."""
+    """Something that a recording lacks if JAX does not show it."""
 
     name: str
-    """As it is counted among the `losses` of a run."""
+    """The name counted in the `losses` of a run."""
     without: str
-    """What is missing then, in one sentence."""
+    """What is then missing, in one sentence."""
     unseen: str | None = None
-    """The part of a miss that nothing can be concluded from then (`model.Miss.unseen`)."""
+    """The part of a miss from which nothing can then be concluded (`model.Miss.unseen`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,18 +36,18 @@ class Row:
     name: str
     where: str
     look: Callable[[], Any]
-    """Finds it in this JAX; None where it is not there."""
+    """Finds it in this JAX; returns None if missing."""
     loss: Loss | None
-    """None where it is cosmetic."""
+    """None if cosmetic."""
     since: str = "0.6"
-    """The first release that has it, of those that are supported."""
+    """The first supported release that has it."""
     until: str | None = None
-    """The first release that does not have it."""
+    """The first release without it."""
     said: str = ""
 
     @property
     def lost(self) -> str | None:
-        """The name of the loss, as it stands in `losses`; None where it is cosmetic."""
+        """The name of the loss, as in `losses`; None if cosmetic."""
         return None if self.loss is None else self.loss.name
 
     @property
@@ -57,11 +57,11 @@ class Row:
 
     @property
     def expected(self) -> bool:
-        """Whether the installed JAX should have it, going by its version."""
+        """Whether the installed JAX should have it, judging by its version."""
         return _has_come(self.since) and (self.until is None or not _has_come(self.until))
 
     def get(self) -> Any:
-        """What it names; None where this JAX does not have it. Asked of JAX once."""
+        """The object with this name; None if this JAX lacks it. Looked up once and cached."""
         found = _found.get(self, _ABSENT)
         if found is _ABSENT:
             found = _found[self] = self.look()
@@ -72,15 +72,15 @@ class Row:
         return self.look() is not None
 
     def value(self) -> Any:
-        """What a slot holds now."""
+        """The current value of a slot."""
         return getattr(resolve(self.where), self.name, None)
 
     def of(self, held: Any, default: Any = None) -> Any:
-        """The attribute of this name."""
+        """The attribute with this name."""
         return getattr(held, self.name, default)
 
     def among(self, local: Mapping[str, Any], default: Any = None) -> Any:
-        """The local variable of this name."""
+        """The local variable with this name."""
         return local.get(self.name, default)
 
 
@@ -89,7 +89,7 @@ _found: dict[Row, Any] = {}
 
 
 def forget() -> None:
-    """Ask JAX again for what was asked before."""
+    """Clear the cached look-ups."""
     _found.clear()
 
 
@@ -106,12 +106,12 @@ _INSTALLED: tuple[int, ...] = tuple(jax.__version_info__[:3])  # pyright: ignore
 
 
 _resolved: dict[str | Row, Any] | None = None
-"""What was found by its path, and the code of frames, since `at_once` began."""
+"""Paths and code of frames resolved since `at_once` began."""
 
 
 @contextmanager
 def at_once() -> Generator[None, None, None]:
-    """Many rows are asked one after the other: each path is walked once."""
+    """Resolve each path only once while many rows are looked up."""
     global _resolved
     _resolved = {}
     try:
@@ -121,7 +121,7 @@ def at_once() -> Generator[None, None, None]:
 
 
 def resolve(path: str) -> Any:
-    """A module, a class or a function of JAX by its dotted path; None where it is not there."""
+    """A JAX module, class or function by its dotted path; None if missing."""
     if (module := sys.modules.get(path)) is not None:
         return module
     if (known := _resolved) is None:
@@ -133,7 +133,7 @@ def resolve(path: str) -> Any:
 
 
 def _code(frames: Row) -> Any:
-    """What a row of a frame finds: each of its locals asks."""
+    """The code found by a frame row, shared by the rows of its locals."""
     if (known := _resolved) is None:
         return frames.look()
     found = known.get(frames, _ABSENT)
@@ -181,7 +181,7 @@ def attribute(
 
 
 def later(where: str, name: str, loss: Loss | None) -> Row:
-    """A class of a module that JAX imports when it is first needed: we do not import it."""
+    """A class in a module that JAX imports lazily: looking it up does not import the module."""
 
     def look() -> str | None:
         module = sys.modules.get(where)
@@ -191,7 +191,7 @@ def later(where: str, name: str, loss: Loss | None) -> Row:
 
 
 def slot(where: str, name: str, loss: Loss | None, *, said: str = "") -> Row:
-    """A module's variable that is None until somebody fills it."""
+    """A module variable that is None until it is set."""
     return Row(name, where, lambda: hasattr(resolve(where), name) or None, loss, said=said)
 
 
@@ -204,7 +204,7 @@ def frame(
     until: str | None = None,
     said: str = "",
 ) -> Row:
-    """The code of one of JAX's functions, or of the function `inner` that it defines."""
+    """The code of a JAX function, or of the function `inner` defined in it."""
     module, _, name = where.rpartition(".")
 
     def look() -> CodeType | None:
@@ -226,11 +226,11 @@ def local(
     until: str | None = None,
     said: str = "",
 ) -> Row:
-    """A local variable of a frame of JAX's, one that it closes over included."""
+    """A local variable of a JAX frame, closure variables included."""
 
     def look() -> str | None:
         code = _code(frames)
-        # Without the frame it is the frame that is missing.
+        # If the frame is missing, report only the frame.
         return name if code is None or name in variables(code) else None
 
     where = f"the frame of {frames.where}.{frames.name}"
@@ -246,7 +246,7 @@ def field(
     until: str | None = None,
     said: str = "",
 ) -> Row:
-    """An attribute that the instances of a class have."""
+    """An attribute of the instances of a class."""
 
     def look() -> str | None:
         kind = resolve(where)
@@ -264,21 +264,21 @@ def text(
     until: str | None = None,
     said: str = "",
 ) -> Row:
-    """A string that JAX uses: among the variables of a module, or in the code of a function."""
+    """A string that JAX uses: the value of a module variable, or in the code of a function."""
 
     def look() -> str | None:
         found = resolve(where)
         if isinstance(found, ModuleType):
             return value if value in vars(found).values() else None
         codes = _codes(found)
-        # Of what C++ has wrapped nothing can be seen: what it does not do shows at a miss.
+        # Functions wrapped in C++ cannot be inspected: what is missing shows at a miss.
         return value if not codes or any(_says(code, value) for code in codes) else None
 
     return Row(value, where, look, loss, since, until, said)
 
 
 def code_of(function: Any) -> CodeType | None:
-    """The code of a function, or of the one inside what JAX has wrapped around it."""
+    """The code of a function, without the wrappers that JAX put around it."""
     for _ in range(8):
         if not hasattr(function, "__wrapped__"):
             break
@@ -288,7 +288,7 @@ def code_of(function: Any) -> CodeType | None:
 
 
 def _codes(function: Any) -> list[CodeType]:
-    """The code of a function and of those that it closes over."""
+    """The code of a function and of the functions that it closes over."""
     held = [function]
     for cell in getattr(function, "__closure__", None) or ():
         try:
@@ -299,7 +299,7 @@ def _codes(function: Any) -> list[CodeType]:
 
 
 def nested(code: CodeType, name: str) -> CodeType | None:
-    """The code of a function that is defined in another one, at any depth."""
+    """The code of a function defined inside another, at any depth."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             if constant.co_name == name:
@@ -310,12 +310,12 @@ def nested(code: CodeType, name: str) -> CodeType | None:
 
 
 def variables(code: CodeType) -> tuple[str, ...]:
-    """The names of all local variables of a function, those that it closes over included."""
+    """The names of all local variables of a function, closure variables included."""
     return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
 
 
 def has_field(kind: Any, name: str) -> bool:
-    """Whether the instances of a class have an attribute, as far as the class can tell."""
+    """Whether instances of a class have an attribute, as far as the class shows."""
     if hasattr(kind, name) or name in getattr(kind, "__dataclass_fields__", ()):
         return True
     for base in getattr(kind, "__mro__", ()):

@@ -1,7 +1,7 @@
-"""What a custom rule holds: the functions of `custom_vjp` and `custom_jvp`, by their content.
+"""The content of custom rules: of the functions of `custom_vjp` and `custom_jvp`.
 
-A jaxpr has the function and a thunk for its rules, which JAX traces when somebody
-differentiates. Two programs may differ in nothing but a number that a backward rule closes over.
+A jaxpr holds the function and a thunk for its rules, which JAX only traces on differentiation.
+Two programs may differ only in a number that a backward rule closes over.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 from retrace.jax_internals.names_values import HOST_ARRAYS, RULE_PARTS, TRACER
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
-_DEEPEST = 12
+_MAX_DEPTH = 12
 _MAX_PARTS = 2_000
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
 class Rules:
-    """Tells rules by hashes of what they hold.
+    """Identifies rules by hashes of their content.
 
     Args:
-        plain: the text of a value; None where it does not tell all of it.
-        held: told each object of which no more than its type could be told.
+        plain: the text of a value; None if no text describes it completely.
+        held: called with each object of which only the type could be recorded.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Rules:
         self._left = _MAX_PARTS
 
     def text(self, rule: Any, array: Callable[[Any], str]) -> str:
-        """`<WrappedFun '0f3a...'>`; what is quoted stands for all that the rule holds.
+        """`<WrappedFun '0f3a...'>`; the quoted hash covers the whole content of the rule.
 
         Args:
             rule: of a `custom_jvp` or `custom_vjp`.
-            array: the text of an array that it holds, on a device or not. It is not kept: whoever
-                has these rules would be held by it, and the program with it.
+            array: returns the text of an array in the rule, on a device or the host. Not kept:
+                a reference to it would form a cycle and keep the program alive.
         """
         self._left = _MAX_PARTS
         self._array = array
@@ -63,12 +63,12 @@ class Rules:
         return f"<{type(rule).__name__} '{digest}'>"
 
     def _content(self, value: Any, depth: int, *, ours: bool) -> str:
-        """The content of a value; `ours` where JAX's own code holds it."""
+        """The content of a value; `ours` if it is held by JAX's own code."""
         kind: type = type(value)
         if kind in _PLAIN:
             return f"{kind.__name__} {value!r}" if kind is not int else f"int {value:#x}"
         self._left -= 1
-        if depth > _DEEPEST or self._left < 0:
+        if depth > _MAX_DEPTH or self._left < 0:
             self._held(value)
             return f"<{kind.__name__}>"
         if id(value) in self._open:
@@ -92,12 +92,12 @@ class Rules:
             return f"({','.join([self._content(item, depth, ours=ours) for item in items])})"
         if kind is dict:
             pairs = list(cast(dict[Any, Any], value).items())
-            # A cache of JAX's is filled as it goes; keywords have names.
+            # JAX's caches fill up over time and are skipped; keyword arguments have string keys.
             pairs = [(k, v) for k, v in pairs if not ours or type(k) is str]
             told = [(self._content(k, depth, ours=ours), v) for k, v in pairs]
             texts = [f"{key}:{self._content(item, depth, ours=ours)}" for key, item in told]
             return f"{{{','.join(texts)}}}"
-        # By the type alone: `isinstance` would ask an object of the user's for its class.
+        # Checks only the type: `isinstance` would read `__class__` of user objects.
         if kind is functools.partial or _is_of_jax(kind):
             return self._wrapper(value, kind, depth, ours)
         if kind is np.ndarray or issubclass(kind, np.generic):
@@ -110,7 +110,7 @@ class Rules:
         return f"<{kind.__name__}>"
 
     def _wrapper(self, value: Any, kind: type, depth: int, ours: bool) -> str:
-        """A partial, or what JAX makes around functions of the user's."""
+        """A partial, or a JAX wrapper around user functions."""
         if issubclass(kind, TRACER.get() or ()):
             return "<traced>"
         if issubclass(kind, jax.Array) or any(kind is row.get() for row in HOST_ARRAYS.values()):
@@ -133,7 +133,7 @@ class Rules:
         if known is None:
             code = function.__code__
             ours = code.co_filename.startswith(_FOLDER)
-            # JAX's own code is told by its name, and what it holds for itself by nothing.
+            # JAX's own functions are identified by name; their internal state is omitted.
             parts = [f"jax {code.co_qualname}" if ours else _digest(code)]
             for cell in function.__closure__ or ():
                 try:
@@ -144,7 +144,7 @@ class Rules:
             defaults = (function.__defaults__, function.__kwdefaults__)
             parts += [] if ours else [self._content(each, depth, ours=False) for each in defaults]
             known = f"[{' '.join(parts)}]"
-            # Inside a ring, the text hangs on where the walk entered it.
+            # Inside a cycle, the text depends on where the walk entered it.
             if len(self._open) == 1 or not function.__closure__:
                 self._known[id(function)] = known
                 self._alive.append(function)
@@ -157,7 +157,7 @@ def _is_of_jax(kind: type) -> bool:
 
 
 def _stored(value: Any, kind: type, name: str) -> Any:
-    """A field of an object, without asking a property: what JAX fills later may raise."""
+    """A field of an object, never a property: JAX's lazy properties may raise."""
     for base in kind.__mro__:
         if type(member := base.__dict__.get(name)) is MemberDescriptorType:
             return getattr(value, name, None)
@@ -172,7 +172,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _digest(code: CodeType) -> str:
-    """What a code object does, wherever it stands."""
+    """Digest of what a code object does, independent of its location."""
     digest = hashlib.blake2b(digest_size=8)
     waiting = [code]
     while waiting:
@@ -183,7 +183,7 @@ def _digest(code: CodeType) -> str:
             if isinstance(constant, CodeType):
                 waiting.append(constant)
             elif isinstance(constant, frozenset):
-                # The order of a set of strings is another in each process.
+                # The order of a set of strings differs between processes.
                 members = cast(frozenset[object], constant)
                 digest.update(repr(sorted(map(repr, members))).encode())
             elif type(constant) is not int:

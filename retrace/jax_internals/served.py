@@ -1,8 +1,8 @@
-"""Every call that a compiled program serves, told: JAX's fast path is refused for that.
+"""Report every call of a compiled program, by disabling JAX's fast path.
 
-JAX serves a call that hits in C++, past all Python, and tells nobody. What it needs for that is
-made by one function, at the first call; where that gives nothing, each later call takes the way
-through Python as well, and asks again. So each call passes here, with the program that served it.
+JAX serves cache hits in C++, without running Python or sending an event. The data for this fast
+path come from one function at the first call. If it returns nothing, every later call also goes
+through Python and calls it again. So every call passes here, with the program that served it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from retrace.jax_internals.row import resolve
 
 
 def tell(served: Callable[[object, FrameType], None]) -> Callable[[], None] | None:
-    """Tell of each call from here on, of functions that are first called from here on.
+    """Report each call from now on, for functions whose first call is still to come.
 
     Args:
-        served: is told the compiled program, and the frame of JAX that serves the call.
+        served: called with the compiled program and the JAX frame that serves the call.
 
     Returns:
-        What ends it; functions that were called until then stay off the fast path. None where
-        this JAX has no such function.
+        A function that stops the reports; functions called until then stay off the fast path.
+        None if this JAX has no such function.
     """
     if (original := DISPATCH.value()) is None:
         return None

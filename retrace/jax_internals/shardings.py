@@ -1,4 +1,4 @@
-"""Arguments of jitted functions as leaves of a key, and placements as canonical text."""
+"""Arguments of jitted functions as leaves of a key, and shardings as canonical text."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from retrace.model import Leaf
 _MAX_KEPT = 64
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
-# A sharding takes no weak reference, so a few are held, with their meshes: devices
-# and names, no arrays. `forget` lets go of them when recording stops.
+# Shardings cannot be weakly referenced, so a few are kept alive with their meshes: devices
+# and names, no arrays. `forget` drops them when recording stops.
 _described: OrderedDict[Any, tuple[str, str | None]] = OrderedDict()
 _dtype_names: dict[Any, str] = {}
 _WEAK_TYPE, _COMMITTED = WEAK_TYPE.name, COMMITTED.name
 ARRAYS: set[type] = set()
-"""JAX's classes of arrays that hold data, as they were met: to ask for each would take long."""
+"""JAX's array classes seen so far, cached because `isinstance` is slow for each argument."""
 
 
 def leaf(value: Any, path: str) -> Leaf:
-    """A dynamic argument, as JAX's cache keys see it; no array data are touched.
+    """A dynamic argument as in JAX's cache keys; array data are not read.
 
     Args:
-        value: what `jit` was given, or a tracer.
-        path: where it stands among the arguments.
+        value: an argument of the jitted function, or a tracer.
+        path: its position among the arguments.
     """
     if not names.shows(losses.ARGUMENTS):
         return Leaf(path, (), type(value).__name__, False, None, False, None)
@@ -68,17 +68,17 @@ def leaf(value: Any, path: str) -> Leaf:
         aval: Any = ABSTRACTIFY.get()(value)
         return _abstract(aval, path, traced=False)
     except (TypeError, ValueError, OverflowError):
-        # JAX refuses it too; what it looked like is still worth a record.
+        # JAX rejects it too, but its type is still worth recording.
         return Leaf(path, (), type(value).__name__, False, None, False, None)
 
 
 def describe(sharding: Any) -> str:
-    """Canonical text of a sharding: two have one text if and only if they are equal."""
+    """Canonical text of a sharding: texts are the same if and only if shardings are equal."""
     return _describe(sharding)[0]
 
 
 def mesh_text(mesh: Any) -> str:
-    """`mesh{data:4,model:2}` and its devices, where they do not stand in their usual order."""
+    """`mesh{data:4,model:2}`, and its devices if they are not in the usual order."""
     types: Any = getattr(mesh, "axis_types", None) or ()
     axes: list[str] = []
     for number, (name, size) in enumerate(mesh.shape.items()):
@@ -99,7 +99,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def forget() -> None:
-    """Let go of the shardings that were described."""
+    """Drop all cached shardings."""
     _described.clear()
     forget_scopes()
 
@@ -120,7 +120,7 @@ def _abstract(aval: Any, path: str, *, traced: bool) -> Leaf:
     ):
         return Leaf(path, shape, name, weak, None, False, None)
     if isinstance(aval, ABSTRACT.get()):
-        # The sharding in a type: without a placement, unless its mesh has explicit axes.
+        # The sharding of a type: not a placement, unless its mesh has explicit axes.
         if not _explicit(sharding):
             return Leaf(path, shape, name, weak, None, False, None)
         return Leaf(path, shape, name, weak, describe(sharding), False, None)
@@ -139,7 +139,7 @@ def _describe(sharding: Any) -> tuple[str, str | None]:
         memory = getattr(sharding, "memory_kind", None)
         found = _described[sharding] = (_text(sharding, memory), memory)
         while len(_described) > _MAX_KEPT:
-            # Another thread may have been quicker, or have stopped the recording.
+            # Another thread may have removed entries, or stopped the recording.
             try:
                 _described.popitem(last=False)
             except KeyError:
@@ -180,7 +180,7 @@ def _device(device: Any) -> str:
 
 
 def _default_memory(device: Any) -> str | None:
-    # jax 0.6 cannot ask a device of another process; those of one platform have the same.
+    # jax 0.6 cannot query devices of other processes; one platform has one default.
     if device.process_index != jax.process_index():
         device = jax.local_devices(backend=device.platform)[0]
     return getattr(device.default_memory(), "kind", None)
@@ -194,7 +194,7 @@ def _device_order(devices: list[Any]) -> str:
 
 
 def _layout(array: Any) -> str | None:
-    """The layout of a committed array, where it is not row by row."""
+    """The layout of a committed array; None if row-major."""
     if array.ndim < 2:
         return None
     try:

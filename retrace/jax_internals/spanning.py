@@ -1,4 +1,4 @@
-"""Which processes the program that is being compiled runs on."""
+"""Find the processes on which the program being compiled will run."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from types import FrameType
 
 from retrace.jax_internals import names_frames as at
 
-_DEEPEST = 10
+_MAX_FRAMES = 10
 
 
 def which(frame: FrameType | None) -> tuple[int, ...]:
     """The processes whose devices a program is compiled for.
 
     Args:
-        frame: of JAX's, below its compilation.
+        frame: a JAX frame inside the compilation.
 
     Returns:
-        Their indices; none where this JAX does not show them.
+        Their indices; empty if this JAX does not show them.
     """
     compiles = at.COMPILES.get()
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_FRAMES):
         if frame is None or compiles is None:
             return ()
         if frame.f_code is compiles:

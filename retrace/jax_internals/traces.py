@@ -1,4 +1,4 @@
-"""What stands in front of JAX's cached trace function."""
+"""The wrapper of JAX's cached trace function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if (_hide := HIDE_IN_TRACEBACKS.get()) is not None:
 
 
 class Trace:
-    """One look into JAX's tracing cache, and what came of it."""
+    """One look-up in JAX's tracing cache, and its result."""
 
     __slots__ = (
         "ahead",
@@ -39,22 +39,22 @@ class Trace:
         self.caller: FrameType | None = caller
         self.started: float | None = None
         self.frame = 0
-        """The id of JAX's frame that traces, while it lives."""
+        """The id of the JAX frame that traces, while it is alive."""
         self.cached: Any = None
         self.misses = 0
-        """Of the cache, where it was not heard yet that it runs a trace."""
+        """Misses of the cache before this look-up, if JAX has not yet reported any trace."""
         self.number: int | None = None
-        """What the observer makes of it; None where it is no miss of its own."""
+        """The number of its miss, set by the observer; None if it is not a separate miss."""
         self.ahead = False
-        """Whether no lowering need follow."""
+        """Whether a lowering may never follow."""
         self.body = False
-        """Whether of an eager operation, which is lowered as another program, if at all."""
+        """Whether this is an eager operation's body: lowered as another program, if at all."""
         self.result: Any = None
         self.raised: BaseException | None = None
 
 
 class TraceProxy:
-    """Stands in front of JAX's cached trace function, and is it in all else."""
+    """Wraps JAX's cached trace function, and forwards all other attributes to it."""
 
     def __init__(self, cached: Any, hooks: Hooks, installation: object) -> None:
         self.__wrapped__ = cached
@@ -96,10 +96,10 @@ class TraceProxy:
 
 
 def leave(error: BaseException) -> None:
-    """Take the frame that caught this out of its traceback.
+    """Remove the frame that caught an error from its traceback.
 
-    A bare `raise` there does not put it in again: whoever prints all frames sees the program's
-    and JAX's.
+    A bare `raise` there does not add it again: a full traceback shows only frames of the
+    program and of JAX.
     """
     if (here := error.__traceback__) is not None:
         error.__traceback__ = here.tb_next

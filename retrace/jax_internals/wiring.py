@@ -1,8 +1,8 @@
-"""Whether what we put into JAX is still what JAX calls.
+"""Check whether JAX still calls retrace's hooks.
 
-`jax.monitoring.clear_event_listeners` is public, and JAX's own test helpers put back the
-slot and the trace function that they found: after that, nothing is recorded any more and
-nothing fails. Asking costs microseconds and runs no stage of JAX.
+`jax.monitoring.clear_event_listeners` is public, and JAX's own test helpers restore the
+slot and the trace function that they found: after that, recording stops silently.
+A check takes microseconds and runs no stage of JAX.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Row, resolve
 
 PROBE = "retrace_probe"
-"""Not one of JAX's test events: whoever else listens does not know it."""
+"""Not one of JAX's test events, so other listeners ignore it."""
 
 
 class _Thread(threading.local):
@@ -24,7 +24,7 @@ class _Thread(threading.local):
 
 
 class Wiring:
-    """The places of one installation."""
+    """The hooks of one installation."""
 
     def __init__(self) -> None:
         self._thread = _Thread()
@@ -34,33 +34,33 @@ class Wiring:
         self._installation: object = None
 
     def listens(self, row: Row, listener: Callable[..., None]) -> None:
-        """A listener was registered; the row names the list that it is in."""
+        """Note that a listener was registered; the row names the list it is in."""
         self._listeners.append((row, listener))
 
     def stands(self, row: Row) -> None:
-        """What has this name now was put there."""
+        """Note that the current value of this name was installed."""
         owner = resolve(row.where)
         self._places.append((owner, row.name, getattr(owner, row.name)))
 
     def hears(self, slot: Callable[..., None], installation: object) -> None:
-        """This was put into JAX's slot for test events."""
+        """Note that `slot` was installed in JAX's slot for test events."""
         self._slot, self._installation = slot, installation
 
     def clear(self) -> None:
-        """All of it was taken out again."""
+        """Note that all hooks were removed."""
         self._listeners.clear()
         self._places.clear()
         self._slot = self._installation = None
 
     def is_probe(self, name: str, installation: object) -> bool:
-        """Whether a test event is our own question, which is hereby answered."""
+        """Whether a test event is the probe of this installation; if so, note that it arrived."""
         if name != PROBE or installation is not self._installation:
             return False
         self._thread.heard = installation
         return True
 
     def cut(self) -> list[str]:
-        """What JAX no longer calls, each as the beginning of a sentence."""
+        """What JAX no longer calls, each as the start of a sentence."""
         found: list[str] = []
         for row, listener in self._listeners:
             listeners = row.look()
@@ -76,7 +76,7 @@ class Wiring:
     def _is_heard(self) -> bool:
         if at.TEST_SLOT.value() is self._slot:
             return True
-        # Another listener may pass on what it is told, as ours does.
+        # Another listener may forward events, as retrace's does.
         self._thread.heard = None
         if (listener := at.TEST_SLOT.value()) is not None:
             listener(PROBE)
@@ -84,6 +84,6 @@ class Wiring:
 
 
 def _is_restored(owner: Any, name: str, ours: Any) -> bool:
-    """Whether JAX's own function stands there again; what a foreign wrapper calls is not seen."""
+    """Whether JAX's own function was restored; what another wrapper calls is unknown."""
     value: Any = getattr(owner, name, None)
     return value is None or value is ours.__wrapped__

@@ -1,9 +1,9 @@
-"""JAX's own count of its work, to hold what it tells against.
+"""JAX's own miss counts, to check the events that it sends.
 
-A guard that saw nothing must know that there was nothing. JAX's caches of traces, lowerings and
-executables count how often they had no entry, and they do so in C++, whatever is sent to
-listeners. Reading the three numbers takes a microsecond and changes nothing. Where a number
-grew and nobody was told, JAX works in silence, and no guard may pass.
+A guard that saw no miss must know that there was none. JAX's caches of traces, lowerings and
+executables count their misses in C++, independent of listeners. Reading the three counts takes
+a microsecond and has no side effects. If a count grew without an event, JAX does not report its
+work, and no guard may pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COUNTS: Mapping[Stage, Row] = {
     Stage.LOWER: at.COUNT_OF_LOWERINGS,
     Stage.COMPILE: at.COUNT_OF_COMPILATIONS,
 }
-_SAID = {
+_SENTENCES = {
     Stage.TRACE: "JAX traced and told nobody",
     Stage.LOWER: "JAX lowered and told nobody",
     Stage.COMPILE: "JAX compiled and told nobody",
@@ -27,29 +27,29 @@ _SAID = {
 
 
 class Witness:
-    """What JAX counted since recording was switched on, beside what it told."""
+    """What JAX counted since recording was switched on, and what it reported."""
 
     def __init__(self) -> None:
         self._before: dict[Stage, int] = {}
         self._told: set[Stage] = set()
         self._ever = False
-        """Whether JAX has told of anything since this process began."""
+        """Whether JAX has reported anything in this process."""
 
     def begin(self) -> None:
-        """Recording is switched on."""
+        """Start, when recording is switched on."""
         self._told = set()
         self._before = _counts()
 
     def told(self, stage: Stage) -> None:
-        """JAX has told of one stage."""
+        """Note that JAX reported a stage."""
         self._told.add(stage)
         self._ever = True
 
     def silent(self) -> list[str]:
-        """What JAX did without telling, each as the beginning of a sentence."""
+        """What JAX did without reporting it, each as the start of a sentence."""
         now = _counts()
         found = [
-            _SAID[stage]
+            _SENTENCES[stage]
             for stage, before in self._before.items()
             if stage not in self._told and _grew(before, now.get(stage, before))
         ]
@@ -59,12 +59,12 @@ class Witness:
 
 
 def _grew(before: int, now: int) -> bool:
-    # `jax.clear_caches` counts from zero again.
+    # `jax.clear_caches` resets the counts to zero.
     return now > before or 0 < now < before
 
 
 def _counts() -> dict[Stage, int]:
-    """How often each cache had no entry; without those that do not count."""
+    """The number of misses of each cache that counts them."""
     found: dict[Stage, int] = {}
     for stage, row in _COUNTS.items():
         if row.expected and (told := row.value()) is not None:

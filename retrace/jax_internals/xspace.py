@@ -1,7 +1,7 @@
-"""What a profile of XLA's holds: its passes and kernels, with their seconds.
+"""Read XLA's passes and kernels, with their times, from a profile.
 
-A profile is a message of protocol buffers (`xplane.proto`), of which this reads what is needed.
-The reader that comes with JAX makes Python warn where it hands out what an event says.
+A profile is a protocol buffer message (`xplane.proto`), of which this reads only what is needed.
+JAX's own reader causes Python warnings when it returns the details of an event.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from retrace.model.wire import Field, fields
 _PICOSECONDS = 1e-12
 
 _KERNEL = "FusionCompiler::Compile"
-"""XLA compiles one kernel; which, is said by `module`."""
-_WRAPPED = ("__compute_module_", "_kernel_module")
+"""XLA compiles one kernel, named by `module`."""
+_KERNEL_AFFIXES = ("__compute_module_", "_kernel_module")
 _WORK = "TaskDispatcher::dispatch"
-"""A thread of the compiler's own works for it."""
+"""Work in one of the compiler's own threads."""
 _CODE = frozenset(
     (
         *("Codegen", "JitCompiler::Compile", "SplitModule", _KERNEL, _WORK),
@@ -28,56 +28,58 @@ _CODE = frozenset(
 )
 _PASSES = "HLO passes"
 _OUTERMOST = frozenset(("backend_compile_and_load", "backend_compile"))
-_AROUND = frozenset(
+_ENCLOSING = frozenset(
     (
         *(*_OUTERMOST, "CompileCpuExecutable", "PjRtCpuClient::Compile"),
-        # Around the making of code; by itself it orders instructions and assigns buffers.
+        # Contain code generation; their own work is scheduling and buffer assignment.
         *("CpuCompiler::RunBackend", "CpuCompiler::CompileCpuExecutable"),
     )
 )
-"""The whole compilation: what it spends outside all passes is no pass, and makes no code."""
+"""Events around the whole compilation: their own time is neither a pass nor code generation."""
 _MAX_PASSES = 200
 
 
 class Event(NamedTuple):
-    """Something that XLA did."""
+    """Something that XLA did, with its time."""
 
     name: str
     start: int
-    """Picoseconds, from anywhere."""
+    """In picoseconds, from an arbitrary origin."""
     length: int
     module: str
-    """Of a kernel, its name."""
+    """The name of the kernel, if any."""
 
 
 class Compilation(NamedTuple):
-    """What a profile says of one compilation."""
+    """One compilation, from a profile."""
 
     passes: tuple[Pass, ...]
-    """Of the thread that asked for it, each without what ran inside it."""
+    """Passes in the thread that asked for it, each without the time of nested passes."""
     kernels: dict[str, float]
-    """Seconds of the compiler's threads, by the name of the kernel."""
+    """Seconds in the compiler's threads, by name of the kernel."""
     threads: float
-    """Seconds in which threads made code."""
+    """Seconds of code generation, summed over threads."""
     machine: float
-    """Of these, seconds of making machine code, by LLVM: for all kernels together."""
+    """The part of these in which LLVM generated machine code, for all kernels together."""
     programs: int
-    """How many were compiled while it ran."""
+    """Number of programs compiled during the profile."""
 
 
 def compilation(data: bytes) -> Compilation:
-    """What a profile says of the compilation that it was begun for.
+    """Read the compilation that a profile was started for.
 
     Raises:
-        ValueError: it is no profile.
-        IndexError: it ends in the middle.
+        ValueError: the data are not a profile.
+        IndexError: the data are truncated.
     """
     spent: dict[str, list[float]] = {}
     kernels: dict[str, float] = {}
     threads, machine, programs = 0.0, 0.0, 0
     for events in _threads(data):
-        # XLA compiles in the thread that asks, or in one of its own; in others it makes code.
-        drives = any(event.name in _AROUND or event.name.startswith(_PASSES) for event in events)
+        # XLA compiles in the calling thread or one of its own; other threads generate code.
+        drives = any(
+            event.name in _ENCLOSING or event.name.startswith(_PASSES) for event in events
+        )
         programs += sum(event.name in _OUTERMOST for event in events)
         for event, alone in _alone(events):
             seconds = event.length * _PICOSECONDS
@@ -87,7 +89,9 @@ def compilation(data: bytes) -> Compilation:
                 row[1] += 1
             if event.name == _KERNEL:
                 if event.module:
-                    kernel = event.module.removeprefix(_WRAPPED[0]).removesuffix(_WRAPPED[1])
+                    kernel = event.module.removeprefix(_KERNEL_AFFIXES[0]).removesuffix(
+                        _KERNEL_AFFIXES[1]
+                    )
                     kernels[kernel] = kernels.get(kernel, 0.0) + seconds
                 threads += seconds
             elif event.name == _WORK:
@@ -101,18 +105,18 @@ def compilation(data: bytes) -> Compilation:
 
 
 def _kind(name: str) -> str:
-    if name in _AROUND:
+    if name in _ENCLOSING:
         return "other"
     return "code" if name in _CODE or "::" in name else "pass"
 
 
 def _named(name: str) -> str:
-    """A pipeline of passes stands with the name of the program behind it, on some releases."""
+    """The name of a pass; some releases append the name of the program."""
     return name.partition(" (")[0]
 
 
 def _alone(events: list[Event]) -> Iterator[tuple[Event, int]]:
-    """Each event with the time that it took without those inside it."""
+    """Each event with its time, without the events nested in it."""
     around: list[list[int]] = []
     inside = [0] * len(events)
     for index, event in enumerate(events):
@@ -126,7 +130,7 @@ def _alone(events: list[Event]) -> Iterator[tuple[Event, int]]:
 
 
 def _threads(data: bytes) -> Iterator[list[Event]]:
-    """Of each thread what it did, in order, without the steps by which a kernel is made."""
+    """The events of each thread in order, without the steps of compiling a kernel."""
     for number, plane in fields(memoryview(data)):
         if number == 1 and isinstance(plane, memoryview):
             yield from _of_plane(plane)
@@ -151,7 +155,7 @@ def _of_plane(plane: memoryview) -> Iterator[list[Event]]:
 
 
 def _entry(entry: memoryview) -> tuple[int, str]:
-    """The number and the name of a kind of events, or of what events say."""
+    """The number and name of an event kind or of a detail of events."""
     index, named = 0, ""
     for number, value in fields(entry):
         if number == 1 and isinstance(value, int):
@@ -167,9 +171,9 @@ def _events(
     stats: dict[int, str],
     modules: frozenset[int],
 ) -> Iterator[Event]:
-    """Read events, which are written in the order in which they began, the longer ones first.
+    """Read events, which are stored in order of their start, longer ones first.
 
-    Most are steps by which a kernel is made, dozens for each: these are not read at all.
+    Most are steps of compiling a kernel, dozens for each: these are skipped.
     """
     at = 0
     while at < len(written):
@@ -205,7 +209,7 @@ def _event(
 
 
 def _module(stat: memoryview, stats: dict[int, str], modules: frozenset[int]) -> str:
-    """The text of what an event says, where that is the name of a module."""
+    """The text of an event detail, if it is the name of a module."""
     is_module, said = False, ""
     for number, value in fields(stat):
         if number == 1 and isinstance(value, int):
