@@ -161,7 +161,7 @@ class Recorder:
             return
         under_way = self._thread.running
         if under_way and (under_way[-1].number, under_way[-1].stage) == (number, stage):
-            return  # told twice
+            return  # reported twice
         self._begins = True
         self._thread.ended = None
         under_way.append(Running(number, stage))
@@ -201,7 +201,7 @@ class Recorder:
         running = self._thread.running
         top = running[-1] if running and running[-1].stage is stage else None
         if top is None and self._begins and self._thread.ended == (stage, name):
-            return  # told twice
+            return  # reported twice
         # jax 0.6.0 does not report when a stage begins.
         number = top.number if top is not None else self._belonging.of_stage(stage, name, frame)
         if number is None or (top is None and self._thread.ended_of == (stage, number)):
