@@ -1,4 +1,4 @@
-"""The backend that the program uses; retrace never initializes one itself."""
+"""The backend that the program uses; reading it never initializes one."""
 
 from __future__ import annotations
 
