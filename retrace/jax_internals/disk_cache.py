@@ -35,7 +35,7 @@ from retrace.jax_internals.names_values import (
     FOLDER,
     GLOBAL_STATE,
     IS_ENABLED,
-    MOST_BYTES,
+    MAX_BYTES,
     PROCESS,
     SUFFIX,
     WRITE,
@@ -253,5 +253,5 @@ def _is_readable(path: str) -> bool:
 def _why_missing(cache: Any, size: int) -> str:
     # A cache of limited size rejects an entry larger than the limit, without an error.
     inner = BASE_CACHE.of(cache, cache)
-    most = MOST_BYTES.of(inner, -1) if EVICTION.of(inner, False) else -1
+    most = MAX_BYTES.of(inner, -1) if EVICTION.of(inner, False) else -1
     return "other" if most >= 0 and (not size or size > most) else "write-failed"

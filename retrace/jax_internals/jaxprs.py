@@ -28,7 +28,7 @@ from retrace.jax_internals import hi_primitives, results
 from retrace.jax_internals.callbacks import printed
 from retrace.jax_internals.dims import symbolic, written
 from retrace.jax_internals.literals import (
-    MOST_CONTENT,
+    MAX_CONTENT,
     SCALARS,
     WRITERS,
     array_text,
@@ -293,7 +293,7 @@ class _Walk:
                 return base.__repr__(value)
         if is_on_host(value):
             held = np.asarray(value)
-            if held.nbytes > MOST_CONTENT:
+            if held.nbytes > MAX_CONTENT:
                 self.large.append(held)
             text = array_text(held)
             if held.shape:

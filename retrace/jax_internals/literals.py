@@ -11,7 +11,7 @@ import numpy as np
 from retrace.jax_internals.names_values import HOST_ARRAYS
 from retrace.jax_internals.shardings import dtype_name
 
-MOST_CONTENT = 64 * 1024
+MAX_CONTENT = 64 * 1024
 """In bytes: the content of a larger array is not part of the text."""
 _MAX_BYTES = 64
 SCALARS: tuple[Any, ...] = (bool, int, float, complex)
@@ -47,7 +47,7 @@ def array_text(value: np.ndarray[Any, Any]) -> str:
     if not value.shape and not value.dtype.hasobject:
         return str(value[()]).replace(" ", "")
     kind = f"{dtype_name(value.dtype)}[{','.join(map(str, value.shape))}]"
-    if value.nbytes > MOST_CONTENT or value.dtype.hasobject:
+    if value.nbytes > MAX_CONTENT or value.dtype.hasobject:
         return f"{kind}="
     if value.nbytes <= 16:
         text = ",".join(map(str, value.ravel().tolist()))

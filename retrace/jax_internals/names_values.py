@@ -249,7 +249,7 @@ BASE_CACHE = field(
     "jax._src.compilation_cache.VerificationCache", "_base_cache", losses.DISK, since="0.9"
 )
 SUFFIX = attribute("jax._src.lru_cache", "_CACHE_SUFFIX", losses.DISK)
-MOST_BYTES = field("jax._src.lru_cache.LRUCache", "max_size", losses.DISK)
+MAX_BYTES = field("jax._src.lru_cache.LRUCache", "max_size", losses.DISK)
 EVICTION = field("jax._src.lru_cache.LRUCache", "eviction_enabled", losses.DISK)
 READ_OPTIONS = attribute(
     "jax._src.lib.xla_client.CompileOptions",

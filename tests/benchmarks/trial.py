@@ -82,7 +82,7 @@ def _bound(most: int) -> None:
     from retrace.capture import journal, misses
     from retrace.store import programs, writer
 
-    journal._MOST_OPEN = most  # pyright: ignore[reportPrivateUsage]
+    journal._MAX_OPEN = most  # pyright: ignore[reportPrivateUsage]
     misses._MAX_SOURCES = most  # pyright: ignore[reportPrivateUsage]
     programs._MAX_KNOWN = most  # pyright: ignore[reportPrivateUsage]
     writer._MAX_PARTS = most  # pyright: ignore[reportPrivateUsage]
