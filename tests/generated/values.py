@@ -329,8 +329,7 @@ def closures_in_a_loop(rng: Random) -> Case:
 
     def edit(advice: JitAndPass) -> Program:
         names = {"k", "held"}
-        renamed = dataclasses.replace(
-            advice,
+        renamed = advice.changed(
             traced=tuple("k" if name in names else name for name in advice.traced),
             static=tuple("k" if name in names else name for name in advice.static),
         )
