@@ -72,7 +72,7 @@ def _is_drawn(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("drawn")
     # Ignore parameters, so that a fixture shared by all of them is only used on one JAX.
     name = item.nodeid.partition("[")[0]
-    return mark is None or sample.is_drawn(name, **{"of": 2, **mark.kwargs})
+    return mark is None or sample.is_drawn(name, **{"of": 3, **mark.kwargs})
 
 
 @pytest.fixture(autouse=True)

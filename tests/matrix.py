@@ -7,8 +7,8 @@
     python tests/matrix.py --full      like CI, but with everything of which CI tries a sample
 
 Tests that need no JAX run once, with the last of these. Tests marked `drawn` start processes
-and take seconds: CI runs each on either the oldest or the newest JAX, depending on the commit
-(`tests/sample.py`); with any argument they run on each.
+and take seconds: CI runs a third of them on the oldest JAX and another third on the newest, drawn
+by the commit (`tests/sample.py`); with any argument they run on each.
 
 Run it with the Python of an environment that has retrace[test,check]. Every other JAX gets its
 own environment under .venv/matrix/, which is kept and reused.

@@ -15,7 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PART = "RETRACE_TEST_PART"
 """The number of this run in CI, which `tests/matrix.py` sets: 0 on the oldest JAX, 1 on the
-newest. If it is not set, as with plain `pytest`, no test is left out."""
+newest; some tests have a number that neither has. If it is not set, as with plain `pytest`, no
+test is left out."""
 
 
 @cache

@@ -189,6 +189,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.drawn
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills otherwise")
 def test_a_killed_program_proves_no_budget(tmp_path: Path) -> None:
     def recorded(name: str, source: str, *options: str) -> int:

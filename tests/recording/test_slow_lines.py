@@ -221,6 +221,7 @@ def rounds(x: Any, spent: list[float]) -> Any:
 
 
 @sampled
+@pytest.mark.drawn
 def test_what_lets_other_threads_in_again_and_again_is_not_told_for_all(of: Of) -> None:
     """Each `jax.jit` lets go of the interpreter, every two milliseconds."""
     spent = [0.0, 0.0]
