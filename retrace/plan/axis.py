@@ -22,7 +22,8 @@ class Axis:
         self.at = (index, number)
         self.history, self.column = history, column
         parts = [part for part in column.parts if part.axis >= 0]
-        self.part = max(parts, key=lambda part: (self._distinct(part), -part.axis))
+        sizes = {part: history.sizes(part) for part in parts}
+        self.part = max(parts, key=lambda part: (len(set(sizes[part])), -part.axis))
         self.dims = lengths(history, parts)
         """One axis for each independent length."""
         self.rows = _called(history, column)
@@ -32,15 +33,8 @@ class Axis:
         """The sizes of all independent lengths, for each value of the column."""
         for row in self.rows:
             value = column.values[row]
-            self.sizes.setdefault(value, self._size(row, self.part))
-            self.corners.setdefault(value, tuple(self._size(row, part) for part in self.dims))
-
-    def _size(self, row: int, part: Part) -> int:
-        size = self.history.value(row, part)
-        return size if isinstance(size, int) else 0
-
-    def _distinct(self, part: Part) -> int:
-        return len({self._size(row, part) for row in range(len(self.history.rows))})
+            self.sizes.setdefault(value, sizes[self.part][row])
+            self.corners.setdefault(value, tuple([sizes[part][row] for part in self.dims]))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,12 +45,11 @@ class Axis:
     @property
     def others(self) -> list[Part]:
         """Axes whose size differs from that of the main axis but follows from it."""
-        rows = range(len(self.history.rows))
-        own = [self._size(row, self.part) for row in rows]
+        own = self.history.sizes(self.part)
         return [
             part
             for part in self.column.parts
-            if part.axis >= 0 and [self._size(row, part) for row in rows] != own
+            if part.axis >= 0 and self.history.sizes(part) != own
         ]
 
     @property
@@ -84,12 +77,7 @@ class Axis:
 
     def same_lengths(self) -> list[tuple[str, ...]]:
         """For each length, the arguments and axes that always have it."""
-        rows = range(len(self.history.rows))
-        sizes = {
-            part: [self._size(row, part) for row in rows]
-            for part in self.column.parts
-            if part.axis >= 0
-        }
+        sizes = {part: self.history.sizes(part) for part in self.column.parts if part.axis >= 0}
         return [
             tuple(f"{p.path} axis {p.axis}" for p, own in sizes.items() if own == sizes[part])
             for part in self.dims

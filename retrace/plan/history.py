@@ -76,6 +76,12 @@ class History:
         """The value of a part in a row."""
         return self.cells[row].get(part, self.first.get(part, ABSENT))
 
+    def sizes(self, part: Part) -> tuple[int, ...]:
+        """The length of an axis in each row; 0 if it is symbolic or absent."""
+        first = self.first.get(part, ABSENT)
+        values = [cell.get(part, first) for cell in self.cells]
+        return tuple([size if isinstance(size, int) else 0 for size in values])
+
 
 def table(run: str, rows: list[Verdict]) -> History:
     """Build the table of these misses."""

@@ -55,7 +55,7 @@ def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
 
     Another axis of the same array is padded on its own unless it always has the same length.
     """
-    own = {part: _sizes(history, part) for part in parts if part.axis >= 0}
+    own = {part: history.sizes(part) for part in parts if part.axis >= 0}
     found: list[Part] = []
     for part in sorted(own, key=lambda part: (-len(set(own[part])), part.axis, part.path)):
         if not any(
@@ -64,11 +64,6 @@ def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
         ):
             found.append(part)
     return sorted(found, key=parts.index)
-
-
-def _sizes(history: History, part: Part) -> tuple[int, ...]:
-    values = (history.value(row, part) for row in range(len(history.rows)))
-    return tuple(size if isinstance(size, int) else 0 for size in values)
 
 
 def _follows(leader: Sequence[int], sizes: Sequence[int]) -> bool:
@@ -85,9 +80,9 @@ def cost(history: History, column: Column, dims: Sequence[Part]) -> Callable[[Si
     keys = rows[0].miss.key, rows[-1].miss.key
     leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}
     axes: dict[str, dict[int, tuple[int, dict[int, int]]]] = {}
-    of_dims = [_sizes(history, part) for part in dims]
+    of_dims = [history.sizes(part) for part in dims]
     for part in column.parts:
-        sizes = _sizes(history, part)
+        sizes = history.sizes(part)
         place = next((at for at, one in enumerate(of_dims) if _follows(one, sizes)), None)
         if place is not None and part.axis >= 0:
             table = dict(zip(of_dims[place], sizes, strict=True))
