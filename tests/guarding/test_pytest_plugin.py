@@ -189,13 +189,13 @@ def test_tests_that_compile_one_program_are_named_and_what_differs_in_others(
 ) -> None:
     pytest.importorskip("xdist")
     # Even if it would save little here.
-    worth = "from retrace.present import again\nagain._WORTH = 0.0\n"
+    worth = "from retrace.present import again\nagain._MIN_SECONDS = 0.0\n"
     (tmp_path / "conftest.py").write_text(worth)
     done = run(tmp_path, "--retrace", "-n", "2", source=ALONE)
     _, _, said = " ".join(done.stdout.split()).partition("retrace: slowest misses")
     _, _, said = said.partition("compiled more than once")
     assert "::test_rates[0.25]" in said and "::test_once_more" in said, done.stdout
-    assert "`rate` (0.25, 0.5, 0.75) alone" in said, done.stdout
+    assert "differ only in `rate` (0.25, 0.5, 0.75)" in said, done.stdout
 
 
 def test_a_run_that_does_not_use_it_imports_nothing(tmp_path: Path) -> None:
