@@ -119,6 +119,14 @@ def test_a_long_name_leaves_how_often_and_what_it_is_worth(name: str, width: int
     assert max(map(cells, text.splitlines())) <= width
 
 
+def test_an_ordinary_name_is_never_shortened() -> None:
+    name = "bias_correction_of_all_moments"
+    story = Story()
+    for n in range(12):
+        story.miss(function(name, 41), Key((array("x", "float32", 3 + n),)), at(88, ""))
+    assert f"{name} traced again" in terminal.summary(story.view(), "out", width=60)
+
+
 def test_wide_characters_take_two_columns() -> None:
     story = Story()
     for n in range(3):
