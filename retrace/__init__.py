@@ -118,11 +118,13 @@ def _warn_about_foreign_modules() -> None:
         )
     except OSError:  # in a zip file
         return
-    if foreign and sys.stderr is not None:
+    if foreign:
+        from retrace.failure import say
+
         shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
-        sys.stderr.write(
+        say(
             f"retrace: another package has put files into the folder of retrace ({shown}): "
-            "`retrace doctor` shows which one\n"
+            "`retrace doctor` shows which one"
         )
 
 

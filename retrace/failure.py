@@ -111,6 +111,21 @@ def ignore(error: Exception) -> None:
     """Drop an error that cannot be reported."""
 
 
+def say(text: str) -> None:
+    """Write a line on stderr, which may be missing, closed or replaced by the program.
+
+    Args:
+        text: the line.
+    """
+    contain(ignore, _write, text)
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:  # as in a daemon
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
 def send(text: str, error: Exception) -> None:
     """Report a bug of retrace on stderr.
 
@@ -121,7 +136,7 @@ def send(text: str, error: Exception) -> None:
     import traceback
 
     trace = "".join(traceback.format_exception(error)).rstrip()
-    sys.stderr.write(f"retrace: {text}, please send this to the maintainers:\n{trace}\n")
+    say(f"retrace: {text}, please send this to the maintainers:\n{trace}")
 
 
 def interrupts(error: BaseException) -> bool:

@@ -7,7 +7,6 @@ traces, and the trace event also fires on some hits. Each recording says so.
 from __future__ import annotations
 
 import inspect
-import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -18,7 +17,7 @@ import jax
 from retrace.capture.journal import Journal
 from retrace.capture.lock import Count
 from retrace.capture.place import call_site
-from retrace.failure import contain, ignore
+from retrace.failure import contain, ignore, say
 from retrace.jax_internals import names_hooks as at
 from retrace.model import Function, Key, Kind, Stage
 from retrace.model.miss_fields import MissFields
@@ -115,7 +114,7 @@ class PublicEvents:
             contain(ignore, writer.loss, f"{type(error).__name__} while recording")
         if not self._failed:
             self._failed = True
-            sys.stderr.write(f"retrace: the recording is not whole: {error!r}\n")
+            say(f"retrace: the recording is not whole: {error!r}")
 
     def site_of(self, function: Any) -> str:
         """The definition site of a function; only its name is known."""

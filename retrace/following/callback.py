@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from retrace.capture.background import NAMED, leave_no_trace, let_go
 from retrace.errors import UsageError
-from retrace.failure import contain, send
+from retrace.failure import contain, say, send
 from retrace.following.heard import Heard
 from retrace.inside.explained import ExplainedMiss
 from retrace.inside.live import is_off
@@ -123,7 +123,8 @@ class Following:
             self.dropped += len(self._waiting) + self._heard.running + begun
         self._callback = None
         if self.dropped:
-            _say(f"{self.dropped:,} misses were not passed to the callback: it took too long")
+            said = f"{self.dropped:,} misses were not passed to the callback: it took too long"
+            say(f"retrace: {said}")
         return in_time
 
     def wait(self, timeout: float = 10.0) -> bool:
@@ -263,7 +264,8 @@ class Following:
             self.failed += 1
             if self.failed == 1:
                 trace = "".join(traceback.format_exception(error)).rstrip()
-                _say(f"the on_miss callback raised an error; it will be called again:\n{trace}")
+                said = "the on_miss callback raised an error; it will be called again"
+                say(f"retrace: {said}:\n{trace}")
 
     def _report_failure(self, error: BaseException) -> None:
         if isinstance(error, Exception):
@@ -319,11 +321,6 @@ def on_miss(
 
 def _misses_in(text: str) -> int:
     return sum(line.startswith('{"miss":') for line in text.split("\n"))
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"retrace: {text}\n")
 
 
 def _at_exit() -> None:

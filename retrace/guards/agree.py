@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from typing import TYPE_CHECKING, Literal
 
 from retrace.errors import DisagreementError, RetraceError, UsageError
+from retrace.failure import say
 from retrace.guards.agreement import Agreement, Disagreement, Late, Program
 from retrace.inside.live import is_off
 
@@ -115,7 +115,7 @@ class _Here:
         if self._raises:
             self._thread.error = DisagreementError(text)
         else:
-            _say(text)
+            say(f"retrace: {text}")
 
     def stop(self) -> BaseException | None:
         """The error to raise in this thread, if any."""
@@ -165,9 +165,9 @@ def _late(late: Late) -> None:
         for process, last in list(late.last.items())[:4]
     ]
     more = f" and {len(late.last) - 4} more" if len(late.last) > 4 else ""
-    _say(
-        f"{late.label}: {', '.join(missing)}{more} did not arrive within {late.waited:.0f} s; "
-        "continuing without waiting"
+    say(
+        f"retrace: {late.label}: {', '.join(missing)}{more} did not arrive within "
+        f"{late.waited:.0f} s; continuing without waiting"
     )
 
 
@@ -175,15 +175,7 @@ def _store_failed(error: RuntimeError) -> None:
     global _failed
     if not _failed:
         _failed = True
-        _say(f"agree: the store of jax.distributed failed ({str(error).splitlines()[0]})")
-
-
-def _say(text: str) -> None:
-    try:
-        sys.stderr.write(f"retrace: {text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass  # stderr is closed or None
+        say(f"retrace: agree: the store of jax.distributed failed ({str(error).splitlines()[0]})")
 
 
 def start_from_environment() -> None:
@@ -195,6 +187,6 @@ def start_from_environment() -> None:
             mode, _, seconds = os.environ["RETRACE_AGREE"].partition(":")
             agree("raise" if mode == "1" else mode, float(seconds or 60.0))  # pyright: ignore[reportArgumentType]
         except (RetraceError, ValueError) as error:
-            sys.stderr.write(f"retrace: RETRACE_AGREE: {error}\n")
+            say(f"retrace: RETRACE_AGREE: {error}")
 
     call(begin)

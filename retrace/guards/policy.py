@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from retrace.errors import RetraceError, UsageError
+from retrace.failure import say
 from retrace.guards.assertions import Functions, Guard, make_budget
 from retrace.guards.freeze import freeze
 from retrace.inside.decorated import Decorated
@@ -211,7 +211,7 @@ class _Warner:
         self._watch: Watch = watch()
         self._watch.open(self)
         if (found := doubt("policy", losses())) is not None:
-            _say(f"retrace: {found}")
+            say(f"retrace: {found}")
 
     def close(self) -> None:
         """Stop warning."""
@@ -240,7 +240,7 @@ class _Warner:
         self._begun.pop(number, None)
         found = self._watch.judged(number)
         if found is not None and (text := self._text(found)):
-            _say(text)
+            say(text)
         return None
 
     def _text(self, found: Judged) -> str:
@@ -278,14 +278,6 @@ class _Warner:
         return True
 
 
-def _say(text: str) -> None:
-    try:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass  # stderr is closed or None
-
-
 def start_from_environment() -> None:
     """Apply `RETRACE_POLICY` once jax is imported; an invalid value is reported and ignored."""
     from retrace.capture.on_import import call
@@ -294,6 +286,6 @@ def start_from_environment() -> None:
         try:
             policy(os.environ["RETRACE_POLICY"])
         except RetraceError as error:
-            sys.stderr.write(f"retrace: RETRACE_POLICY: {error}\n")
+            say(f"retrace: RETRACE_POLICY: {error}")
 
     call(begin)

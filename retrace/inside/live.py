@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from retrace.errors import UsageError
+from retrace.failure import say
 from retrace.inside.decorated import Decorated, decorate
 from retrace.inside.explained import Misses, explained
 
@@ -207,7 +208,7 @@ def install_or_warn() -> None:
     try:
         install()
     except UsageError as error:
-        sys.stderr.write(f"retrace: nothing is recorded: {error}\n")
+        say(f"retrace: nothing is recorded: {error}")
 
 
 def uninstall() -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import jax
 
 from retrace.errors import RetraceError
-from retrace.failure import contain, ignore, send
+from retrace.failure import contain, ignore, say, send
 from retrace.jax_internals import losses, names, replacements
 from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.names_frames import PMAP_TRACE
@@ -219,9 +219,7 @@ class Hooks:
             return
         self._reported.add(kind)
         if ours:
-            sys.stderr.write(
-                f"retrace: the recording cannot be written ({error}); the program goes on\n"
-            )
+            say(f"retrace: the recording cannot be written ({error}); the program goes on")
         else:
             send("a failure while recording, reported once; the program goes on", error)
 

@@ -353,3 +353,41 @@ def test_ctrl_c_shows_no_frame_of_ours(when: str, tmp_path: Path) -> None:
     recording = read([tmp_path / str(attempt)])
     assert [run.complete for run in recording.runs] == [True]
     assert "slow" in {miss.function.name for miss in recording.misses}
+
+
+WITHOUT_STDERR = """
+import sys
+class Broken:
+    def write(self, text):
+        raise RuntimeError("no terminal")
+    def flush(self):
+        pass
+sys.stderr = None if sys.argv[1] == "none" else Broken()
+import retrace, jax
+print(jax.jit(lambda x: x + 1)(1))
+"""
+
+
+@pytest.mark.parametrize("stderr", ["none", "broken"])
+def test_a_program_without_stderr_goes_on(stderr: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(WITHOUT_STDERR)
+    (tmp_path / "file").touch()
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(ROOT),
+        "RETRACE": "1",
+        "RETRACE_DIR": str(tmp_path / "file" / "below"),  # cannot be written
+        "RETRACE_POLICY": "nonsense",
+        "RETRACE_AGREE": "nonsense",
+    }
+    done = subprocess.run(
+        [sys.executable, "program.py", stderr],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
