@@ -9,23 +9,23 @@ from retrace.jax_internals.row import Loss
 
 TRACES = Loss(
     "this JAX does not show traces",
-    "No trace is recorded, and no function called inside another one; what was traced before "
-    "cannot be told from what was not.",
+    "Traces are not recorded, nor functions called inside another one. First traces cannot be "
+    "distinguished from later ones.",
     "traces",
 )
 LOWERINGS = Loss(
     "this JAX does not show lowerings",
-    "No lowering is recorded, nor a miss that did nothing but lower.",
+    "Lowerings are not recorded, nor misses that only lowered.",
     "lowerings",
 )
 COMPILATIONS = Loss(
     "this JAX does not show compilations",
-    "No compilation is recorded, nor what the on-disk cache did for it.",
+    "Compilations are not recorded, nor what the on-disk cache did.",
     "compilations",
 )
 CALLS = Loss(
     "this JAX does not show calls",
-    "Misses are recorded with the name of the function alone, without arguments or causes.",
+    "Misses are recorded only with the name of the function, without arguments or causes.",
     "calls",
 )
 OPTIONS = Loss(
@@ -55,48 +55,48 @@ CONFIG = Loss(
 )
 CLEARS = Loss(
     "this JAX does not show cleared caches",
-    "A call that misses because a cache was cleared cannot be told from others with equal keys.",
+    "Whether a call missed because a cache was cleared is unknown.",
     "cleared caches",
 )
 PROGRAMS = Loss(
     "this JAX does not show programs",
-    "Programs are not recorded: no equations, no comparison, no hidden state found by it.",
+    "Programs are not recorded, so they are not compared and hidden state is not found.",
     "programs",
 )
 DERIVED = Loss(
     "this JAX does not show what a program is derived from",
-    "A backward program, and what JAX makes of a call under a transform, has no known cause.",
+    "Causes of backward programs, and of what JAX derives from a call, are unknown.",
     "what a program is derived from",
 )
 AHEAD = Loss(
     "this JAX does not show what is compiled ahead of time",
-    "The stages of lower() and compile() do not find the call they belong to.",
+    "Stages of lower() and compile() are not assigned to their call.",
     "what is compiled ahead of time",
 )
 PMAP = Loss(
     "this JAX does not show calls of pmap",
-    "What pmap was given is not recorded: its misses have no known cause.",
+    "Arguments of pmap are not recorded, so causes of its misses are unknown.",
     "calls of pmap",
 )
 OPERATIONS = Loss(
     "this JAX does not show eager operations",
-    "The parameters and the bodies of eager operations are not recorded.",
+    "Parameters and bodies of eager operations are not recorded.",
     "eager operations",
 )
 JIT_LINES = Loss(
     "this JAX does not show where jit is called",
-    "Functions made inside installed packages cannot be told apart: their causes are unknown.",
+    "Functions jitted inside installed packages cannot be distinguished; causes are unknown.",
     "where jit is called",
 )
 FUNCTIONS = Loss(
     "this JAX does not show which function a transform wraps",
-    "What is made by a transform may be told as an operation of JAX.",
+    "Functions created by a transform may be reported as operations of JAX.",
     "which function a transform wraps",
 )
 JOBS = Loss(
     "this JAX does not show the job of jax.distributed",
-    "retrace.agree() cannot compare processes, and a job that the program itself joins is not "
-    "known by its coordinator.",
+    "retrace.agree() cannot compare processes, and a job that the program joins itself is not "
+    "recognised by its coordinator.",
 )
 DEVICES = Loss(
     "this JAX does not show which devices a program is compiled for",
@@ -104,19 +104,19 @@ DEVICES = Loss(
 )
 DISK = Loss(
     "this JAX does not show its on-disk cache",
-    "What the on-disk compilation cache did is not recorded, or without the reason.",
+    "What the on-disk compilation cache did is not recorded, or only without the reason.",
 )
 DISK_KEYS = Loss(
     "this JAX does not show the parts of on-disk cache keys",
-    "Why the on-disk cache missed cannot be told from the ingredients of its keys.",
+    "Why the on-disk cache missed is unknown, because parts of its keys are missing.",
 )
 LISTENERS = Loss(
     "this JAX does not show its listeners",
-    "Where a program removes all listeners of jax.monitoring, it is not noticed.",
+    "It is not noticed if a program removes all listeners of jax.monitoring.",
 )
 COUNTS = Loss(
     "this JAX does not count its own work",
-    "A guard that saw no miss passes only where an earlier miss of the process was seen.",
+    "A guard that saw no miss passes only if an earlier miss of the process was seen.",
 )
 REFUSALS = Loss(
     "this JAX does not let a call be refused at its end",
@@ -124,10 +124,10 @@ REFUSALS = Loss(
 )
 FRAMES = Loss(
     "this JAX does not let retrace leave its frames out of programs",
-    "Lines of retrace may stand among the source lines that JAX writes into programs.",
+    "Source lines that JAX stores in programs may include lines of retrace.",
 )
 AUDITS = Loss(
     "this JAX does not let functions be traced anew",
-    "retrace.audit() cannot prove that a program is out of date: what has changed is told "
-    "as a perhaps.",
+    "retrace.audit() cannot prove that a program is out of date; changed values are reported "
+    "as possible reasons.",
 )

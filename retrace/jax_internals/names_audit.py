@@ -19,12 +19,12 @@ CANONICAL = attribute(
     "canonicalize_value",
     None,
     since="0.7",
-    said="An audit cannot prove that an array of 64 bits on the host was changed in place.",
+    said="An audit cannot prove that a 64-bit array on the host was changed in place.",
 )
 """Converts a host array to one of JAX's types, and caches the result of each."""
 KEY_DATA = text(
     "jax._src.prng.PRNGKeyArray.__init__",
     "_base_array",
     None,
-    said="Programs that captured keys of jax.random cannot be compared by an audit.",
+    said="An audit cannot compare programs that captured keys of jax.random.",
 )

@@ -32,7 +32,7 @@ LOWERED_OPTIONS = local(
     LOWERED,
     "compiler_options",
     losses.OPTIONS,
-    said="Options that Lowered.compile() was given are not recorded.",
+    said="Options of Lowered.compile() are not recorded.",
 )
 LOWERING_OF = field(f"{_STAGES}.Lowered", "_lowering", losses.AHEAD)
 
@@ -47,8 +47,8 @@ LOWERING_WITH = {
         LOWERING,
         name,
         None,
-        said="Programs that differ in what JAX donates or places may count as one that a cache "
-        "on disk would serve.",
+        said="Programs that differ only in donation or placement may count as one that an "
+        "on-disk cache would serve.",
     )
     for name in (
         "name",
@@ -62,7 +62,7 @@ LOWERING_WITH = {
 }
 """What becomes part of the module in addition to the equations."""
 
-_TRANSFORM_LOSS = "It is told as a backward program, whatever it is derived by."
+_TRANSFORM_LOSS = "Any derived program is reported as a backward program."
 TRANSPOSE_BEFORE = frame(f"{_PJIT}._pjit_transpose", losses.DERIVED, until="0.8")
 TRANSPOSE = frame(f"{_PJIT}._pjit_transpose_fancy", losses.DERIVED, since="0.7")
 BACKWARD = frame("jax._src.interpreters.ad.backward_pass", losses.DERIVED)
@@ -82,7 +82,7 @@ COMPILED_FOR_BEFORE = local(COMPILES, "da", losses.DEVICES, until="0.7")
 DISK = frame("jax._src.compiler.compile_or_get_cached", losses.DISK)
 WRITES = frame("jax._src.compilation_cache.put_executable_and_time", losses.DISK)
 BYTES_TO_WRITE = local(
-    WRITES, "entry_size", None, said="Whether an entry was too large is not told."
+    WRITES, "entry_size", None, said="Whether an entry was too large is unknown."
 )
 DISK_KEY = local(DISK, "cache_key", losses.DISK)
 DISK_CALLBACKS = local(DISK, "host_callbacks", losses.DISK)

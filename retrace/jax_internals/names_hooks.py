@@ -28,7 +28,7 @@ SAVED = text(
     "jax._src.compiler.compile_or_get_cached",
     f"{_CACHE}compile_time_saved_sec",
     None,
-    said="How many seconds the on-disk cache saved is not told.",
+    said="How many seconds the on-disk cache saved is unknown.",
 )
 WRITTEN = text(
     "jax._src.compilation_cache.put_executable_and_time",
@@ -97,7 +97,7 @@ UPDATE = attribute(
     "jax._src.config.Config",
     "update",
     None,
-    said="The line where an option was set is not told.",
+    said="The line that set an option is unknown.",
 )
 LOG_CACHE_KEY = attribute("jax._src.cache_key", "_log_cache_key_hash", losses.DISK_KEYS)
 HIDE_IN_PROGRAMS = attribute("jax._src.source_info_util", "register_exclusion", losses.FRAMES)
@@ -105,5 +105,5 @@ HIDE_IN_TRACEBACKS = attribute(
     "jax._src.traceback_util",
     "register_exclusion",
     None,
-    said="A frame of retrace may stand among JAX's own in a traceback.",
+    said="A traceback may include a frame of retrace among JAX's own.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from retrace.jax_internals.row import attribute, frame, local, slot, text
 
 _PROFILER = "jax._src.lib._profiler"
-_PASSES_LOSS = "Where the seconds of a slow compilation went is told without its passes."
+_PASSES_LOSS = "The seconds of a slow compilation are reported without its passes."
 
 # In older releases a session prints to stderr, and imports tensorflow if installed.
 SESSION = attribute(_PROFILER, "ProfilerSession", None, since="0.8", said=_PASSES_LOSS)
@@ -15,23 +15,21 @@ SERVER = slot(
     "jax._src.profiler",
     "_profiler_server",
     None,
-    said="A capture that is asked of a profiler server may be refused while a program compiles.",
+    said="A profiler server may refuse a capture while a program compiles.",
 )
 # JAX's C++ cache hides the code of the function: its frame is found by name on the stack.
-_LINES_LOSS = "Which lines became which kernels, and the memory of executables, are not told."
+_LINES_LOSS = "Which lines became which kernels, and how much memory executables use, is unknown."
 COMPILED = attribute("jax._src.interpreters.pxla", "_cached_compilation", None, said=_LINES_LOSS)
 EXECUTABLE = text(
     "jax._src.interpreters.pxla._cached_compilation", "xla_executable", None, said=_LINES_LOSS
 )
-_MODULE_LOSS = "The StableHLO of slow programs is not kept, so none can be compiled again alone."
+_MODULE_LOSS = "The StableHLO of slow programs is not kept, so they cannot be compiled again."
 COMPUTATION = text(
     "jax._src.interpreters.pxla._cached_compilation", "computation", None, said=_MODULE_LOSS
 )
 COMPILE_OPTIONS = text(
     "jax._src.interpreters.pxla._cached_compilation", "compile_options", None, said=_MODULE_LOSS
 )
-_DERIVED_LOSS = (
-    "What JAX derives from a program is told outside the lines that it is derived from."
-)
+_DERIVED_LOSS = "What JAX derives from a program is not assigned to the lines it is derived from."
 _EVALUATES = frame("jax._src.core.eval_jaxpr", None, said=_DERIVED_LOSS)
 EQUATION = local(_EVALUATES, "eqn", None, said=_DERIVED_LOSS)

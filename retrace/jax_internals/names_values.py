@@ -46,7 +46,7 @@ OPTION_NAMES = {
 }
 """The public names of options whose internal names differ."""
 SIGNATURE = field(
-    _INFO, "fun_signature", None, said="Names of parameters are read off the function instead."
+    _INFO, "fun_signature", None, said="Parameter names are read from the function instead."
 )
 SOURCE = field(_INFO, "fun_sourceinfo", losses.DERIVED)
 UNSPECIFIED = attribute("jax._src.named_sharding", "UnspecifiedValue", losses.OPTIONS)
@@ -69,7 +69,7 @@ MAKERS = {
 """The function inside the partial that JAX returns, by public name of the transform."""
 
 # Custom rules.
-_RULES_LOSS = "Programs are not compared: two may differ in a custom rule alone."
+_RULES_LOSS = "Programs are not compared, because two may differ only in a custom rule."
 RULE_PARTS = {
     "f": WRAPPED,
     "transforms": field(
@@ -167,16 +167,16 @@ ARGUMENTS_OF_PROGRAM = field(
     f"{_CORE}.DebugInfo",
     "arg_names",
     None,
-    said="What a derived program is given is told by its position.",
+    said="Inputs of a derived program are named by position.",
 )
 
 # Which calls are served entirely in C++.
 _DISPATCH = "jax._src.pjit._get_fastpath_data"
-_CALLBACKS_LOSS = "That a callback slows down every call is not told."
+_CALLBACKS_LOSS = "Callbacks that slow down every call are not reported."
 DISPATCH = frame(
     _DISPATCH,
     None,
-    said="That a callback slows down every call is not told; `run --count` counts no calls.",
+    said="Callbacks that slow down every call are not reported; `run --count` counts no calls.",
 )
 SLOWED_BY_EFFECTS = text(_DISPATCH, "has_unordered_effects", None, said=_CALLBACKS_LOSS)
 SLOWED_BY_CALLBACKS = text(
@@ -255,14 +255,14 @@ READ_OPTIONS = attribute(
     "jax._src.lib.xla_client.CompileOptions",
     "ParseFromString",
     None,
-    said="Which field of the compile options made another key on disk is not told.",
+    said="Which compile option caused a different key on disk is unknown.",
 )
 
 BACKEND_RUNS = attribute(
     "jax._src.xla_bridge",
     "backends_are_initialized",
     None,
-    said="The backend's name is not told.",
+    said="The backend's name is unknown.",
 )
 
 # The `jax.distributed` job of this process, and the store shared by its processes.
