@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "retrace(max_traces=None, allow=None, functions=None, warmup=0, compiles=None, "
-    "lowerings=None, seconds=None, causes=None, stale=None): fail if JAX traces or "
-    "compiles too often, or a program is out of date; without "
-    "arguments, fail if anything but a first trace misses JAX's caches"
+    "lowerings=None, seconds=None, causes=None, stale=None, audit_seconds=10, "
+    "audit_total=60): fail if JAX traces or compiles too often, or a program is out of date; "
+    "without arguments, fail if anything but a first trace misses JAX's caches"
 )
 WATCHED = pytest.StashKey["Watched"]()
 """The watch of a running test."""

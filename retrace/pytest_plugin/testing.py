@@ -11,7 +11,7 @@ from retrace.errors import UsageError
 from retrace.guards import budget
 from retrace.guards.assertions import in_order, make_budget, unmatched
 from retrace.guards.jitted import make_cold
-from retrace.guards.stale import Start, out_of_date, start
+from retrace.guards.stale import Start, Within, out_of_date, start
 from retrace.guards.trust import doubt, losses
 from retrace.guards.watch import of_numbers, watch
 from retrace.model import Miss, Verdict
@@ -29,7 +29,8 @@ _LIMITS = {
     "lowerings": "lowerings",
     "seconds": "seconds",
 }
-_KNOWN = (*_LIMITS, "allow", "functions", "warmup", "causes", "stale")
+_STALE = ("stale", "audit_seconds", "audit_total")
+_KNOWN = (*_LIMITS, "allow", "functions", "warmup", "causes", *_STALE)
 
 
 Marks: TypeAlias = Sequence[tuple[Sequence[Any], Mapping[str, Any]]]
@@ -63,6 +64,7 @@ class Watched:
         """Functions named by markers for which there was no jitted object."""
         self._audits_from: Start | None = None
         """Programs traced from here on must be up to date after the test; None: no check."""
+        self._within = Within()
 
     def __enter__(self) -> Self:
         self._start = self._called = self._watch.open()
@@ -91,8 +93,9 @@ class Watched:
             budgets: dict[object, budget.Budget] = {}
             for arguments, options in marks:
                 if _asks_for_audit(options):
-                    self._audits_from = start()
-                    if len(options) == 1 and not arguments:
+                    if self._audits_from is None:  # the closest marker says how long
+                        self._audits_from, self._within = start(), _within(options)
+                    if not arguments and not set(options).difference(_STALE):
                         continue
                 made = _budget(arguments, options)
                 budgets.setdefault(made.functions, made)
@@ -118,9 +121,9 @@ class Watched:
         found = self._exceeded()
         if self._audits_from is None:
             return found
-        stale = out_of_date(self._audits_from)
+        stale = out_of_date(self._audits_from, self._within)
         parts = [part for part in (found.text, stale.text) if part]
-        return Found([*found.heads, *stale.heads], "\n".join(parts), stale.gone)
+        return Found([*found.heads, *stale.heads], "\n".join(parts), stale.doubt)
 
     def _exceeded(self) -> Found:
         if not self._budgets:
@@ -218,7 +221,19 @@ def _places(view: View, verdicts: Sequence[Verdict]) -> list[str]:
 def _asks_for_audit(options: Mapping[str, Any]) -> bool:
     if (wish := options.get("stale")) not in (None, "fail"):
         raise UsageError(f'stale must be "fail" or left out, not {wish!r}')
+    if wish is None and (given := [one for one in _STALE[1:] if one in options]):
+        raise UsageError(f'{given[0]} limits the audit of stale="fail", which is not there')
     return wish is not None
+
+
+def _within(options: Mapping[str, Any]) -> Within:
+    limits: list[float] = []
+    for option, usual in zip(_STALE[1:], Within(), strict=True):
+        value = options.get(option, usual)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise UsageError(f"{option} is a number of seconds, not {value!r}")
+        limits.append(value)
+    return Within(*limits)
 
 
 def _is_missed(one: budget.Selector, misses: Sequence[Miss]) -> bool:

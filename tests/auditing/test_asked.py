@@ -72,6 +72,27 @@ def test_gone():
 @pytest.mark.retrace(stale="never")
 def test_nonsense():
     pass
+
+@pytest.mark.retrace(audit_seconds=1)
+def test_no_audit():
+    pass
+"""
+
+SLOW_TESTS = """
+import time, jax, pytest
+waits = False
+
+@jax.jit
+def step(x):
+    if waits:
+        time.sleep(600)
+    return x
+
+@pytest.mark.retrace(stale="fail", audit_seconds=0.1)
+def test_slow(monkeypatch):
+    step(1.0)
+    monkeypatch.setitem(globals(), "waits", True)
+    step(1.0)
 """
 
 
@@ -151,14 +172,26 @@ def test_with_time_limits(tmp_path: Path) -> None:
 
 def test_by_a_marker(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        line, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
-    )
-    assert "2 failed, 2 passed, 2 warnings" in done.stdout, done.stdout
+    done = tested(tmp_path)
+    assert "3 failed, 2 passed, 2 warnings" in done.stdout, done.stdout
     # Programs dropped by the end were not checked, and the test does not pass silently.
     told = [line for line in done.stdout.splitlines() if "could not check" in line]
     assert ["1 of 1" in told[0], "1 of 2" in told[1]] == [True, True], told
     assert "FAILED test_it.py::test_stale - Failed: <lambda> is out of date: scale" in done.stdout
     assert "test_nonsense" in done.stdout
+    assert 'audit_seconds limits the audit of stale="fail"' in done.stdout
+
+
+def test_by_a_marker_with_a_time_limit(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SLOW_TESTS)
+    done = tested(tmp_path)
+    assert "1 passed, 1 warning" in done.stdout, done.stdout
+    assert "up to date: step (tracing it again took longer than the limit" in done.stdout
+
+
+def tested(folder: Path) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    return subprocess.run(
+        line, capture_output=True, text=True, check=False, cwd=folder, env=environment
+    )
