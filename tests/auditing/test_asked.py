@@ -172,7 +172,7 @@ def test_with_time_limits(tmp_path: Path) -> None:
 
 def test_by_a_marker(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    done = tested(tmp_path)
+    done = checked_by_pytest(tmp_path)
     assert "3 failed, 2 passed, 2 warnings" in done.stdout, done.stdout
     # Programs dropped by the end were not checked, and the test does not pass silently.
     told = [line for line in done.stdout.splitlines() if "could not check" in line]
@@ -184,12 +184,12 @@ def test_by_a_marker(tmp_path: Path) -> None:
 
 def test_by_a_marker_with_a_time_limit(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SLOW_TESTS)
-    done = tested(tmp_path)
+    done = checked_by_pytest(tmp_path)
     assert "1 passed, 1 warning" in done.stdout, done.stdout
     assert "up to date: step (tracing it again took longer than the limit" in done.stdout
 
 
-def tested(folder: Path) -> subprocess.CompletedProcess[str]:
+def checked_by_pytest(folder: Path) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     return subprocess.run(
