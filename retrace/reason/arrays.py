@@ -26,14 +26,8 @@ from retrace.model.advice import (
     SkipEmpty,
 )
 from retrace.reason.evidence import Evidence, grown, paths, same_but_scope
-from retrace.reason.traits import (
-    another_model,
-    are_unused,
-    partial_batch,
-    stands_for_none,
-)
+from retrace.reason.traits import partial_batch, stands_for_none
 from retrace.reason.weak import keeps_types
-from retrace.reason.weights import are_handed_back, are_kernels, are_multiplied, are_square
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
 
@@ -55,37 +49,35 @@ def _is_key(dtype: object) -> bool:
 
 def shape(evidence: Evidence) -> Advice | None:
     """What to do if array sizes differ."""
-    changes, miss = evidence.changes, evidence.miss
-    own = [change for change in changes if isinstance(change, ShapeChange)]
-    names = _paths(own)
+    changes, miss, own = evidence.changes, evidence.miss, evidence.resized
+    names = own.paths
     dtypes = [change for change in changes if isinstance(change, DtypeChange)]
     if any(_is_key(side) for change in dtypes for side in (change.old, change.new)):
         return OneKeyType(paths=names)
-    shapes = {(change.old, change.new) for change in own}  # the arrays of a batch change together
-    resized = [ShapeChange("", *sides).resized or () for sides in shapes]
+    resized = [ShapeChange("", *sides).resized or () for sides in own.sides]
     if sizes := {(old, new) for axes in resized for _, old, new in axes}:
         if any(same_but_scope(*pair) for pair in sizes):
             return OneScope(paths=names, proof=Proof.PROGRAM)
         if any(grown(*pair) is None for pair in sizes):
             return None  # a symbolic size and a number: neither can be padded to the other
-    if are_unused(miss, changes, evidence.program):
+    if own.are_unused:
         return LeaveOutArray(paths=names, name=miss.function.name, proof=Proof.UNUSED)
-    sure = another_model(miss, changes)
-    if sure is not None and are_multiplied(miss, changes, evidence.program):
+    sure = own.is_another_model
+    if sure is not None and own.are_multiplied:
         return AnotherModel(paths=names, proof=Proof.KEY if sure else Proof.MEANING)
     if any(0 in pair for pair in sizes):
         return SkipEmpty(paths=names, proof=Proof.MEANING)
     if partial_batch(miss, evidence.nearest, changes):
         return PadBatch(paths=names)
-    if any(len(old) != len(new) for old, new in shapes):
+    if any(len(old) != len(new) for old, new in own.sides):
         return OneRank(paths=names, proof=Proof.MEANING)
-    if sure or are_kernels(miss, changes, evidence.program):
-        if not sure and are_handed_back(miss, changes, evidence.program):
+    if sure or own.are_kernels():
+        if not sure and own.are_handed_back():
             return AnotherModel(paths=names, proof=Proof.MEANING)
         return PadShape(paths=names, kernels=True, proof=Proof.MEANING)
-    if square := are_square(miss, changes):
+    if square := own.square():
         return PadShape(paths=names, square=square, proof=Proof.MEANING)
-    return pad_shape(changes)
+    return PadShape(paths=names)
 
 
 def pad_shape(changes: tuple[Change, ...]) -> Advice:

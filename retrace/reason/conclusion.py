@@ -93,8 +93,9 @@ def concluded(
     sure, others = split_reads(_reads(cause, miss, nearest), program)
     if judgement is None:
         seen = (*found, *(sure or suspects(others, program)))
-        advised = advice(cause, Evidence(miss, nearest, seen, program), found)
         by_key = Evidence(miss, nearest, found, program)
+        evidence = Evidence(miss, nearest, seen, program) if len(seen) > len(found) else by_key
+        advised = advice(cause, evidence, found)
         worth = "no" if first_of_line else avoidable(cause, by_key)
         if worth == "yes" and advised is not None and advised.proof is Proof.MEANING:
             worth = "maybe"  # following the advice may not be enough, or may change results

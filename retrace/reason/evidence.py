@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePath
-from typing import NamedTuple, cast
+from typing import cast
 
 from retrace.model import Change, Component, Dim, Miss, Value, ValueChange
 from retrace.reason.program import Comparison
+from retrace.reason.resized import Resized
 
 
-class Evidence(NamedTuple):
+class Evidence:
     """What is known about a miss when giving advice."""
 
-    miss: Miss
-    nearest: Miss | None
-    changes: tuple[Change, ...]
-    """Including changes outside the function that it reads."""
-    program: Comparison | None
+    def __init__(
+        self,
+        miss: Miss,
+        nearest: Miss | None,
+        changes: tuple[Change, ...],
+        program: Comparison | None,
+    ) -> None:
+        self.miss, self.nearest = miss, nearest
+        self.changes = changes
+        """Including changes outside the function that it reads."""
+        self.program = program
+
+    @cached_property
+    def resized(self) -> Resized:
+        """Its arrays that changed size."""
+        return Resized(self.miss, self.changes, self.program)
 
 
 def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
     """The distinct paths of the changes of some components."""
     found = [c.path for c in changes if c.component in components and c.path is not None]
     return list(dict.fromkeys(found))
-
-
-def root(path: str) -> str:
-    """The argument or variable that a path starts with."""
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def values_of(change: Change) -> tuple[Value | None, Value | None]:

@@ -58,7 +58,8 @@ from retrace.reason.values import is_amount, is_plain, is_plain_type
 
 def made_again(evidence: Evidence) -> Advice:
     """What to do about a function that was created again."""
-    miss, nearest, changes, program = evidence
+    miss, nearest = evidence.miss, evidence.nearest
+    changes, program = evidence.changes, evidence.program
     function = miss.function
     held = Held(changes)
     name, what = function.name, _how_created(miss, nearest)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from retrace.compare.equation import primitive
-from retrace.compare.outputs import unused_inputs
 from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, Listing, Miss, Value, ValueChange
 
@@ -136,12 +135,6 @@ class Comparison:
         if found[0] is None or found[1] is None:
             return None
         return found[0], found[1]
-
-    @cached_property
-    def unused(self) -> frozenset[int]:
-        """Positions of the inputs that the later program does not use."""
-        found = self.listings()
-        return frozenset() if found is None else unused_inputs(found[1], self._listings)
 
     @property
     def constants(self) -> set[tuple[float | None, float | None]]:

@@ -9,8 +9,9 @@ from retrace.compare.programs import Difference
 from retrace.compare.values import Difference as Part
 from retrace.compare.values import differences
 from retrace.model import JSON, Checked, Function, Reading, Source, Value
-from retrace.reason.evidence import holds_arrays, root
+from retrace.reason.evidence import holds_arrays
 from retrace.reason.fields import is_function
+from retrace.reason.rules import root
 
 StaleVerdict: TypeAlias = Literal["proved", "each-trace", "perhaps", "not-checked"]
 How: TypeAlias = Literal["argument", "static", "again", "result"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -34,6 +35,11 @@ def passed_differently(old: Miss, new: Miss) -> Passed:
             name not in defaults or same_content(defaults[name], before.get(name) or after[name])
         )
     )
+
+
+def root(path: str) -> str:
+    """The argument or variable that a path starts with."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def wrapped_again(old: Function, new: Function) -> bool:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.compare.equality import remade, same_content
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.compare.outputs import same_but_inputs
 from retrace.model import (
     Change,
     Component,
     Dim,
     FieldChange,
     Kind,
-    Leaf,
     Miss,
     Node,
     ShapeChange,
@@ -23,11 +19,7 @@ from retrace.model import (
     Value,
     is_cut,
 )
-from retrace.reason import rules
-from retrace.reason.evidence import Evidence, grown, root, values_of
-from retrace.reason.program import Comparison
-
-_Resized: TypeAlias = tuple[tuple[int, Dim, Dim], ...]
+from retrace.reason.evidence import Evidence, grown, values_of
 
 
 def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> bool:
@@ -37,79 +29,6 @@ def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> boo
         and cause not in OF_FUNCTION
         and any(change.component is Component.FUNCTION for change in changes)
     )
-
-
-def another_model(miss: Miss, changes: tuple[Change, ...]) -> bool | None:
-    """Whether parameters changed shape: layers of another width, with nothing to pad.
-
-    In data, one size is that of the first axis everywhere, or of a later axis everywhere. In
-    parameters, a layer's output size is the last axis of its kernel, and the first axis of its
-    bias or of the next kernel.
-
-    Returns:
-        True if this holds within one argument, False if only for several arguments together, and
-        None if it does not hold.
-    """
-    own = [change for change in changes if isinstance(change, ShapeChange)]
-    first: dict[tuple[Dim, Dim], set[str]] = {}
-    later: dict[tuple[Dim, Dim], set[str]] = {}
-    for resized, paths in _by_sizes(own).items():
-        if resized is None:
-            return None
-        leading = None
-        for axis, *pair in resized:
-            sizes = (pair[0], pair[1])
-            if sizes == leading:
-                continue
-            if axis == 0:
-                leading = sizes
-            (later if axis else first).setdefault(sizes, set()).update(paths)
-    crossing = [(first[pair], later[pair]) for pair in first.keys() & later.keys()]
-    if not crossing:
-        return None
-    floats = ("float", "bfloat", "complex")
-    if not all(leaf.dtype.startswith(floats) for leaf in _changed(miss, own)):
-        return None
-    return any({*map(root, a)} & {*map(root, b)} for a, b in crossing)
-
-
-def _by_sizes(own: list[ShapeChange]) -> dict[_Resized | None, list[str]]:
-    """Paths of arrays grouped by how they changed; the arrays of a batch change together."""
-    shapes: dict[tuple[tuple[Dim, ...], tuple[Dim, ...]], list[str]] = {}
-    for path, old, new in own:
-        shapes.setdefault((old, new), []).append(path)
-    found: dict[_Resized | None, list[str]] = {}
-    for (old, new), paths in shapes.items():
-        found.setdefault(ShapeChange("", old, new).resized, []).extend(paths)
-    return found
-
-
-def _changed(miss: Miss, own: list[ShapeChange]) -> list[Leaf]:
-    paths = {change.path for change in own}
-    return [leaf for leaf in miss.key.leaves if leaf.path in paths]
-
-
-def unused(miss: Miss, program: Comparison | None) -> list[str]:
-    """Paths of the arrays that no equation of the program uses."""
-    listings = None if program is None else program.listings()
-    if program is None or listings is None:
-        return []
-    listing, leaves = listings[1], miss.key.leaves
-    first = len(listing.inputs) - len(leaves)  # captured arrays come first
-    if first != len(listing.constants) and first != 0:
-        return []
-    return [leaves[at - first].path for at in sorted(program.unused) if at >= first]
-
-
-def are_unused(miss: Miss, changes: tuple[Change, ...], program: Comparison | None) -> bool:
-    """Whether only arrays changed that the program does not use, not even for their sizes."""
-    own = {change.path for change in rules.in_key(changes)}
-    if not own or not own <= set(unused(miss, program)):
-        return False
-    listings = None if program is None else program.listings()
-    if program is None or listings is None:
-        return False
-    return same_but_inputs(*listings, program.texts)
 
 
 def stands_for_none(miss: Miss, changes: tuple[Change, ...]) -> list[str]:

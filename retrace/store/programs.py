@@ -284,8 +284,16 @@ class Library(Mapping[str, Listing]):
         """Add the programs of a line."""
         self._lines.append(_Block(None, line))
 
+    def get(self, listing: str, default: object = None) -> Any:
+        """The listing, or the default: what `Mapping` does, for what is asked for most often."""
+        try:
+            return self[listing]
+        except KeyError:
+            return default
+
     def __getitem__(self, listing: str) -> Listing:
-        self._index()
+        if self._paths or self._lines:
+            self._index()
         block = self._blocks[listing]
         if id(block) in self._unreadable or listing in self._unreadable:
             raise KeyError(listing)

@@ -6,16 +6,14 @@ from retrace.model import Component, ShardingChange
 from retrace.reason import arrays, weak
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
-from retrace.reason.traits import another_model, are_unused, is_placed_later
-from retrace.reason.weights import are_multiplied
+from retrace.reason.traits import is_placed_later
 
 
 def _shape_avoidable(evidence: Evidence) -> Avoidable:
-    miss, changes = evidence.miss, evidence.changes
-    if are_unused(miss, changes, evidence.program):
+    own = evidence.resized
+    if own.are_unused:
         return "yes"
-    rightly = another_model(miss, changes) and are_multiplied(miss, changes, evidence.program)
-    return "no" if rightly else "maybe"
+    return "no" if own.is_another_model and own.are_multiplied else "maybe"
 
 
 def _weak_type_avoidable(evidence: Evidence) -> Avoidable:
