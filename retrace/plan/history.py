@@ -18,6 +18,7 @@ from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdi
 from retrace.model.log import OF_LOG
 from retrace.model.parts import named
 from retrace.plan.renamed import renamed
+from retrace.plan.together import Together
 
 ABSENT = "absent"
 
@@ -66,6 +67,9 @@ class History:
     """For each row, the parts that differ from the first row."""
     first: Parts = field(default_factory=dict[Part, Hashable])
     """The first row's values of the parts that vary."""
+    together: Together = field(default_factory=Together)
+    """The arrays that change together: only the first of them has cells."""
+    _sizes: dict[Part, tuple[int, ...]] = field(default_factory=dict[Part, tuple[int, ...]])
 
     @property
     def function(self) -> Function:
@@ -74,13 +78,29 @@ class History:
 
     def value(self, row: int, part: Part) -> Hashable:
         """The value of a part in a row."""
+        part = self._with_cells(part)
         return self.cells[row].get(part, self.first.get(part, ABSENT))
 
     def sizes(self, part: Part) -> tuple[int, ...]:
         """The length of an axis in each row; 0 if it is symbolic or absent."""
-        first = self.first.get(part, ABSENT)
-        values = [cell.get(part, first) for cell in self.cells]
-        return tuple([size if isinstance(size, int) else 0 for size in values])
+        part = self._with_cells(part)
+        if (known := self._sizes.get(part)) is None:
+            first = self.first.get(part, ABSENT)
+            values = [cell.get(part, first) for cell in self.cells]
+            known = tuple([size if isinstance(size, int) else 0 for size in values])
+            self._sizes[part] = known
+        return known
+
+    def _with_cells(self, part: Part) -> Part:
+        if part.family not in _OF_LEAVES or (path := self.together.first(part.path)) == part.path:
+            return part
+        return part._replace(path=path)
+
+    def alike(self, part: Part) -> list[Part]:
+        """The same part of all arrays that change together with its array."""
+        if part.family not in _OF_LEAVES:
+            return [part]
+        return [part._replace(path=path) for path in self.together.paths(part.path)]
 
 
 def table(run: str, rows: list[Verdict]) -> History:
@@ -94,17 +114,17 @@ def table(run: str, rows: list[Verdict]) -> History:
 
 def _fill(history: History) -> None:
     first = history.rows[0].miss
+    keys = [renamed(row.miss.key, first.key) for row in history.rows]
+    history.together = together = Together([key.leaves for key in keys])
     numbered = _Numbered()
     base = _without_arrays(first, numbered, history.rows[0].cause)
-    base_leaves = {leaf.path: leaf for leaf in first.key.leaves}
+    first_leaves = together.firsts(first.key.leaves)
+    base_leaves = {leaf.path: leaf for leaf in first_leaves}
     own_leaves = set(base_leaves)
     tree = _tree(first.key)
     named = _named(first.key)
-    for verdict in history.rows:
+    for verdict, key in zip(history.rows, keys, strict=True):
         miss = verdict.miss
-        key = miss.key
-        if key.tree is not first.key.tree and key.tree != first.key.tree:
-            key = renamed(key, first.key)
         cell: Parts = {}
         own = base if miss is first else _without_arrays(miss, numbered, verdict.cause)
         _add_differences(base, own, cell)
@@ -115,7 +135,7 @@ def _fill(history: History) -> None:
             _add_differences(tree, _tree(key), cell)
         if key.leaves is not first.key.leaves:
             placed = not (miss.nested or first.nested)
-            _leaves(base_leaves, first.key.leaves, key.leaves, placed, cell)
+            _leaves(base_leaves, first_leaves, together.firsts(key.leaves), placed, cell)
         if not OF_LOG.isdisjoint(miss.unseen):
             # The log does not show what else was new: no change it shows would avoid this miss.
             cell[Part("repeat", "not shown by the log")] = miss.number
@@ -302,7 +322,8 @@ def _columns(history: History) -> Iterator[Column]:
     passed = {part.path for part in parts if part.family == "signature"}
     values: dict[Part, list[Hashable]] = {}
     for part in parts:
-        values[part] = [history.value(row, part) for row in range(len(history.rows))]
+        first = history.first.get(part, ABSENT)
+        values[part] = [cell.get(part, first) for cell in history.cells]
         grouped.setdefault(_group(part, values[part], tops, passed), []).append(part)
     leaders = dict(_led_groups(history, grouped, values))
     for key, members in grouped.items():
@@ -314,7 +335,7 @@ def _columns(history: History) -> Iterator[Column]:
         rows = zip(*(values[part] for part in members), strict=True)
         yield Column(
             family,
-            (*members, *also),
+            (*sorted(one for part in members for one in history.alike(part)), *also),
             [numbers.setdefault(row, len(numbers)) for row in rows],
         )
 

@@ -17,6 +17,8 @@ _LABEL = re.compile(r"\['(.*)'\]|\.(.*)|\[([0-9]+)\]", re.DOTALL)
 
 def renamed(key: Key, first: Key) -> Key:
     """The key, using the labels that the first key has for containers of the same arrays."""
+    if key.tree is first.tree or key.tree == first.tree:
+        return key
     own, other = Arguments(key), Arguments(first)
     paths: dict[str, str] = {}
     children: dict[str, tuple[str, ...]] = {}
