@@ -105,7 +105,7 @@ def unused_inputs(listing: Listing, listings: Listings, depth: int = 0) -> froze
         for index, argument in enumerate(arguments):
             if argument == "$" and (wire := next(wires, None)) is not None and index not in idle:
                 used.add(wire)
-    return frozenset(index for index in range(len(listing.inputs)) if index not in used)
+    return frozenset(range(len(listing.inputs))) - used
 
 
 def same_but_inputs(old: Listing, new: Listing, listings: Listings, depth: int = 0) -> bool:

@@ -105,12 +105,14 @@ class Axis:
         axes: dict[str, set[int]] = {}
         for part in self.column.parts:
             axes.setdefault(part.path, set()).add(part.axis)
-        terms = [
-            (prod(s for i, s in enumerate(leaves[path].shape) if i not in own), len(own))
-            for path, own in axes.items()
-            if path in leaves
-        ]
-        terms = [term for term in terms if term[0]] or [(1, 1)]
+        rests: dict[int, int] = {}
+        """The elements beside the axis, by its power: an array may have it several times."""
+        for path, own in axes.items():
+            if path in leaves:
+                others = (s for i, s in enumerate(leaves[path].shape) if i not in own)
+                rest = prod(s for s in others if isinstance(s, int))
+                rests[len(own)] = rests.get(len(own), 0) + rest
+        terms = [(rest, power) for power, rest in rests.items() if rest] or [(1, 1)]
         return lambda size: float(sum(rest * size**power for rest, power in terms))
 
 

@@ -92,15 +92,13 @@ class History:
         return known
 
     def _with_cells(self, part: Part) -> Part:
-        if part.family not in _OF_LEAVES or (path := self.together.first(part.path)) == part.path:
-            return part
-        return part._replace(path=path)
+        of_leaf = part.family in _OF_LEAVES
+        return part._replace(path=self.together.first(part.path)) if of_leaf else part
 
     def alike(self, part: Part) -> list[Part]:
         """The same part of all arrays that change together with its array."""
-        if part.family not in _OF_LEAVES:
-            return [part]
-        return [part._replace(path=path) for path in self.together.paths(part.path)]
+        paths = self.together.paths(part.path) if part.family in _OF_LEAVES else (part.path,)
+        return [part._replace(path=path) for path in paths]
 
 
 def table(run: str, rows: list[Verdict]) -> History:
@@ -296,10 +294,7 @@ def _content(value: Value | None) -> Hashable:
 def _number_lost(history: History) -> None:
     """Number the misses whose key already had an entry: no other column distinguishes them."""
     seen: dict[Hashable, int] = {}
-    families = {
-        Cause.CACHE_EVICTED: "again",
-        Cause.JAXPR_CHANGED: "state",
-    }
+    families = {Cause.CACHE_EVICTED: "again", Cause.JAXPR_CHANGED: "state"}
     states = 0
     for verdict, cell in zip(history.rows, history.cells, strict=True):
         if verdict.cause is Cause.JAXPR_CHANGED:

@@ -6,9 +6,9 @@ are always recorded ones: any size in between would only add padding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
+from typing import NamedTuple, TypeVar, overload
 
 from retrace.plan.corners import Corners, power_of_two
 
@@ -27,7 +27,46 @@ class Choice(NamedTuple):
     """The same for what the programs compute, or None if unknown."""
 
 
-def curve(weights: Mapping[int, float], cost: Cost, limit: int) -> list[Choice]:
+class Curve(Sequence[Choice]):
+    """The best choice of one size, of two, and so on, each computed when it is first needed.
+
+    A report shows one of them, usually of few sizes; all of them for a thousand sizes take as
+    long as reading the recording.
+    """
+
+    def __init__(self, choices: Iterable[Choice]) -> None:
+        self._coming = iter(choices)
+        self._known: list[Choice] = []
+
+    def __iter__(self) -> Iterator[Choice]:
+        at = 0
+        while at < len(self._known) or self._has_more():
+            yield self._known[at]
+            at += 1
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> Choice: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Choice]: ...
+
+    def __getitem__(self, index: int | slice) -> Choice | Sequence[Choice]:
+        return self._all()[index]
+
+    def _has_more(self) -> bool:
+        before = len(self._known)
+        self._known += islice(self._coming, 1)
+        return len(self._known) > before
+
+    def _all(self) -> list[Choice]:
+        self._known += self._coming
+        return self._known
+
+
+def curve(weights: Mapping[int, float], cost: Cost, limit: int) -> Iterator[Choice]:
     """The best choice of one size, of two, and so on up to `limit` or the number of sizes.
 
     Args:
@@ -43,12 +82,10 @@ def curve(weights: Mapping[int, float], cost: Cost, limit: int) -> list[Choice]:
     # best[e]: the lowest cost of the first e sizes with the current number of choices.
     best = [0.0, *([float("inf")] * len(sizes))]
     begins: list[list[int]] = []
-    found: list[Choice] = []
     for _ in range(limit):
         best, begin = _add_size(best, paid, called)
         begins.append(begin)
-        found.append(_choice(sizes, begins, best[-1], real))
-    return found
+        yield _choice(sizes, begins, best[-1], real)
 
 
 def _add_size(

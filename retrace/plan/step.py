@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -25,7 +26,7 @@ class Sizes(NamedTuple):
     """The arguments and axes that vary together, such as `batch['ids'] axis 1`."""
     seen: tuple[int, ...]
     chosen: Choice
-    curve: tuple[Choice, ...]
+    curve: Sequence[Choice]
     """The best choice of one size, of two, and so on."""
     powers: Choice
     program: float

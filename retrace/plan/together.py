@@ -14,7 +14,7 @@ class Together:
     """The arrays of a history's rows, in groups that have always changed together."""
 
     def __init__(self, rows: Sequence[tuple[Leaf, ...]] = ()) -> None:
-        """`rows` holds the leaves of each row. If their paths differ, no two are taken together."""
+        """`rows` holds the leaves of each row. If paths differ, no two are taken together."""
         self._kept: list[int] = []
         """The positions of the first array of each group; empty if each is its own."""
         self._paths: dict[str, list[str]] = {}

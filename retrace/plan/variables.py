@@ -22,7 +22,7 @@ from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
 from retrace.plan.history import Column, History
 from retrace.plan.joint import cost
-from retrace.plan.sizes import covering, curve, powers_of_two, recommended
+from retrace.plan.sizes import Curve, covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
 
 _MAX_SIZES = 16
@@ -183,17 +183,17 @@ def _gathered(
         weights = {size: float(number) for size, number in calls.items()}
     elements = first.cost()
     flops = Flops(counted(first.lengths(), work))
-    choices = [
+    choices = Curve(
         flops.with_flops(choice, weights) for choice in curve(weights, elements, _MAX_SIZES)
-    ]
+    )
     grows = _grows(first.in_order)
-    best = choices[0] if grows else recommended(choices, len(weights))
+    best = next(iter(choices)) if grows else recommended(choices, len(weights))
     candidate = Candidate("shape")
     candidate.sizes = Sizes(
         tuple(dict.fromkeys(name for axis in (first, *axes) for name in axis.names)),
         tuple(seen),
         best,
-        tuple(choices),
+        choices,
         flops.with_flops(powers_of_two(weights, elements), weights),
         sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
         grows,

@@ -332,6 +332,8 @@ def _values(history: list[Verdict]) -> _Values:
 def _keep_used(history: list[Verdict]) -> None:
     """Values that one pair of calls does not use although another pair does."""
     for kind, component in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
+        if not any(isinstance(verdict.fix, kind) for verdict in history):
+            continue
         used: dict[str, Advice] = {}
         for verdict in history:
             changed = {str(change.path) for change in in_key(verdict.changes)}

@@ -11,7 +11,7 @@ from retrace.reason.traits import is_new_as_well, is_of_another_model, of_librar
 
 def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
     """Whether the fix for the cause was seen to work and applies to this miss."""
-    miss, changes, program = evidence.miss, evidence.changes, evidence.program
+    miss, program = evidence.miss, evidence.program
     own = card(cause)
     if (settled := own.settled(evidence)) is not None:
         return settled
@@ -21,7 +21,7 @@ def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
     of_library_bodies = miss.bodies and all(one.in_library for one in miss.bodies)
     if cause is Cause.CONTROL_FLOW_RECREATED and of_library_bodies:
         return "maybe"
-    if miss.function.in_library and is_new_as_well(cause, miss, changes):
+    if miss.function.in_library and is_new_as_well(cause, evidence):
         return "maybe"
     if of_library(cause, miss) and (miss.nested or not wasted):
         return "maybe"

@@ -29,6 +29,11 @@ class Evidence:
         self.program = program
 
     @cached_property
+    def components(self) -> frozenset[Component]:
+        """The parts of the key and the function that changed."""
+        return frozenset([change.component for change in self.changes])
+
+    @cached_property
     def resized(self) -> Resized:
         """Its arrays that changed size."""
         return Resized(self.miss, self.changes, self.program)

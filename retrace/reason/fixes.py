@@ -42,7 +42,7 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
 
 def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     miss = evidence.miss
-    is_new = is_new_as_well(cause, miss, evidence.changes)
+    is_new = is_new_as_well(cause, evidence)
     if is_of_another_model(cause, evidence):
         return None
     if of_library(cause, miss) or (is_new and miss.function.in_library):
@@ -56,7 +56,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
             paths=tuple(paths(evidence.changes, Component.SIGNATURE)),
             proof=Proof.MEANING,
         )
-    if (package := wrapped_by(cause, miss, evidence.nearest, evidence.changes)) is not None:
+    if (package := wrapped_by(cause, evidence)) is not None:
         return Library(
             name=miss.function.name,
             package=package,

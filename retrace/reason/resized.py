@@ -45,6 +45,8 @@ class Resized:
         if not own or self._program is None or self._listings is None:
             return False
         inputs = unused_inputs(self._listings[1], self._program.texts)
+        if len(inputs) < len(own):
+            return False
         if not own <= {leaf.path for _, leaf in self._arguments(inputs)}:
             return False
         return same_but_inputs(*self._listings, self._program.texts)

@@ -22,12 +22,12 @@ from retrace.model import (
 from retrace.reason.evidence import Evidence, grown, values_of
 
 
-def is_new_as_well(cause: Cause, miss: Miss, changes: tuple[Change, ...]) -> bool:
+def is_new_as_well(cause: Cause, evidence: Evidence) -> bool:
     """Whether the function object is new too, so that fixing the key would still miss."""
     return (
-        miss.function.kind is not Kind.OP
+        evidence.miss.function.kind is not Kind.OP
         and cause not in OF_FUNCTION
-        and any(change.component is Component.FUNCTION for change in changes)
+        and Component.FUNCTION in evidence.components
     )
 
 
@@ -75,16 +75,16 @@ def calling_library(miss: Miss) -> str:
     return miss.via or "" if miss.function.in_library else ""
 
 
-def wrapped_by(
-    cause: Cause, miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]
-) -> str | None:
+def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:
     """The package that wraps and jits the user's function anew at each call.
 
     A new wrapper misses, however its arguments are passed. If the user calls a library's object,
     such as that of `eqx.filter_jit`, what it does is the user's: the user holds what is jitted.
     """
-    is_new = cause in OF_FUNCTION or is_new_as_well(cause, miss, changes)
-    if miss.via is None or nearest is None or not is_new or miss.via.endswith("__call__"):
+    miss, nearest = evidence.miss, evidence.nearest
+    if miss.via is None or nearest is None or miss.via.endswith("__call__"):
+        return None
+    if cause not in OF_FUNCTION and not is_new_as_well(cause, evidence):
         return None
     old, new = nearest.function, miss.function
     # A library's function around it, such as `Module.param` of flax at each call, is new
@@ -99,10 +99,10 @@ def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
 
     That is another model, with a program of its own.
     """
-    miss, changes, program = evidence.miss, evidence.changes, evidence.program
-    if cause is not Cause.TREE_STRUCTURE_CHANGED or not is_new_as_well(cause, miss, changes):
+    if cause is not Cause.TREE_STRUCTURE_CHANGED or not is_new_as_well(cause, evidence):
         return False
-    by_library = miss.function.in_library or wrapped_by(cause, miss, evidence.nearest, changes)
+    by_library = evidence.miss.function.in_library or wrapped_by(cause, evidence)
+    program = evidence.program
     return bool(by_library) and program is not None and program.kind == "different"
 
 

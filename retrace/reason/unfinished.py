@@ -19,13 +19,14 @@ class Unfinished:
 
     def __init__(self) -> None:
         self._by_object: dict[int, dict[Hashable, Miss]] = {}
+        self._added: dict[int, list[Miss]] = {}
+        """Misses not yet among the former: most functions have none that continues another."""
 
     def before(self, miss: Miss) -> Miss | None:
         """The miss that traced or lowered the program that this miss continues."""
-        known = self._by_object.get(miss.function.object)
-        if not known or not _is_own(miss) or Stage.TRACE in (*miss.stages, miss.in_flight):
+        if not self._has(miss) or Stage.TRACE in (*miss.stages, miss.in_flight):
             return None
-        first = known.get(_traced(miss.key))
+        first = self._known(miss.function.object).get(_traced(miss.key))
         if first is None or (
             was_lowered(first) and Stage.LOWER in (*miss.stages, miss.in_flight)
         ):
@@ -34,14 +35,25 @@ class Unfinished:
 
     def add(self, miss: Miss) -> None:
         """Add a miss that did not raise."""
-        known = self._by_object.get(miss.function.object)
-        if not _is_own(miss):
-            return
-        if Stage.COMPILE in (*miss.stages, miss.in_flight):
-            if known:
+        if _is_own(miss) and (self._has(miss) or not _was_compiled(miss)):
+            self._added.setdefault(miss.function.object, []).append(miss)
+
+    def _has(self, miss: Miss) -> bool:
+        own = miss.function.object
+        return (own in self._added or own in self._by_object) and _is_own(miss)
+
+    def _known(self, own: int) -> dict[Hashable, Miss]:
+        known = self._by_object.setdefault(own, {})
+        for miss in self._added.pop(own, ()):
+            if _was_compiled(miss):
                 known.pop(_traced(miss.key), None)
-        else:
-            self._by_object.setdefault(miss.function.object, {})[_traced(miss.key)] = miss
+            else:
+                known[_traced(miss.key)] = miss
+        return known
+
+
+def _was_compiled(miss: Miss) -> bool:
+    return Stage.COMPILE in (*miss.stages, miss.in_flight)
 
 
 def _is_own(miss: Miss) -> bool:

@@ -36,6 +36,7 @@ SUFFIX = ".programs"
 _MIN_PACKED = 1024
 _MAX_NUMBER = 1 << 62
 _WHOLE = {int}
+_TEXT = {str}
 _MAX_KNOWN = 1 << 16
 """Maximum number of ids that a writer keeps (about 10 MB); then it starts over."""
 _MAX_BLOCK_BYTES = 1 << 27
@@ -45,6 +46,8 @@ _MAX_CACHE_BYTES = 1 << 28
 _MAX_UNPACKED = 1 << 32
 """Maximum number of bytes that a reader unpacks in total: a hostile block may unpack to a
 thousand times its size."""
+_AHEAD_BYTES = 1 << 16
+"""Minimum number of bytes read at once."""
 _ID = re.compile(r'"([^"\\]+)"')
 _NONSENSE = (
     TypeError,
@@ -171,7 +174,7 @@ def _listings(text: str | bytes) -> Iterator[Listing]:
     check_items(text)
     block = json.loads(text)
     block = block.get("block", block)
-    texts: list[str] = [*map(_text, block["texts"])]
+    texts = [*_texts(block["texts"])]
     if sum(text.count(" ") for text in texts) > MAX_ITEMS:  # `_shape` splits them
         raise ValueError("too many variables")
     shapes = [_shape(text) for text in texts]
@@ -185,7 +188,7 @@ def _listing(
 ) -> Listing:
     id_, hash_, size, types, constants, equations, wires, places, stacks, outputs, inner = row
     _check_whole(size, *equations, *wires, *places)
-    inputs = tuple([_text(type_) for type_ in types])
+    inputs = _texts(types)
     made = len(inputs)
     absolute: list[int] = []
     distances = iter(wires)
@@ -208,12 +211,12 @@ def _listing(
         hash=_text(hash_),
         size=min(max(0, size), _MAX_NUMBER),
         inputs=inputs,
-        constants=tuple(map(_text, constants)),
+        constants=_texts(constants),
         equations=[texts[index] for index in equations],
         wires=absolute,
         places=list(places),
         stacks=known,
-        outputs=tuple(map(_text, outputs)),
+        outputs=_texts(outputs),
         inner={_text(name): _text(id_) for name, id_ in inner.items()},
     )
 
@@ -227,6 +230,12 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("text expected")
     return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not _TEXT.issuperset(map(type, values)):
+        raise TypeError("texts expected")
+    return tuple(values)
 
 
 def _frame(row: Any) -> Frame:
@@ -245,16 +254,29 @@ class _Block(NamedTuple):
     offset: int = 0
     length: int = 0
 
-    def line(self) -> str:
-        """Return the line; raises ValueError if its file cannot be read."""
-        if self.path is None:
-            return self.text or ""
-        try:
-            with opened(self.path) as file:
-                file.seek(self.offset)
-                return file.read(self.length).decode(errors="replace")
-        except OSError as error:
-            raise ValueError("the file is gone") from error
+
+class _Ahead:
+    """Reads lines of files, a little further than asked: they are usually needed in order."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._offset = 0
+        self._data = b""
+
+    def line(self, block: _Block) -> str:
+        """Return the line of a block; raises ValueError if its file cannot be read."""
+        if block.path is None:
+            return block.text or ""
+        start = block.offset - self._offset
+        if block.path != self._path or not 0 <= start <= len(self._data) - block.length:
+            try:
+                with opened(block.path) as file:
+                    file.seek(block.offset)
+                    self._data = file.read(max(block.length, _AHEAD_BYTES))
+            except OSError as error:
+                raise ValueError("the file is gone") from error
+            self._path, self._offset, start = block.path, block.offset, 0
+        return self._data[start : start + block.length].decode(errors="replace")
 
 
 class Library(Mapping[str, Listing]):
@@ -268,6 +290,7 @@ class Library(Mapping[str, Listing]):
         self._lines: list[_Block] = []
         self._blocks: dict[str, _Block] = {}
         """The line that holds a listing, by its id."""
+        self._ahead = _Ahead()
         self._kept: dict[int, tuple[_Block, int, dict[str, Listing]]] = {}
         """For each line, by identity: the line, the length of its block, and its listings."""
         self._size = 0
@@ -325,7 +348,7 @@ class Library(Mapping[str, Listing]):
             return kept[2]
         if self._unpacked > _MAX_UNPACKED:
             raise ValueError("too much data")
-        text = _unpacked(block.line())
+        text = _unpacked(self._ahead.line(block))
         self._unpacked += len(text)
         found = {listing.id: listing for listing in _listings(text)}
         self._kept[id(block)] = block, len(text), found
@@ -338,7 +361,7 @@ class Library(Mapping[str, Listing]):
         paths, self._paths = self._paths, []
         lines, self._lines = self._lines, []
         for block in lines:
-            self._index_line(block.line(), block)
+            self._index_line(block.text or "", block)
         for first, run in paths:
             for path in all_of(first):
                 try:

@@ -27,7 +27,8 @@ from retrace.store.shared import Beginning, Shared, beginning, digest
 
 _RUN_ID = re.compile("[0-9a-z]{1,40}")
 _UNREADABLE = "unreadable line"
-_decode = json.JSONDecoder().decode
+_raw_decode = json.JSONDecoder().raw_decode
+_SPACE = " \t\r\n"
 _MAX_AUDITS = 10_000
 _MAX_FOREIGN = 1 << 28
 """A file that starts with this many bytes of unrecognised lines is not a recording."""
@@ -76,15 +77,17 @@ def read_each(
         UnreadableError: as `read` does.
     """
     library = Library()
+    files = [(path, list(files_of(path, attempt))) for path in paths]
+    is_one = shared is None and sum(len(own) for _, own in files) == 1
     shared = Shared() if shared is None else shared
     seen: set[Path] = set()
     runs: dict[str, Run] = {}
-    for path in paths:
+    for path, own in files:
         found = False
-        for file in files_of(path, attempt):
+        for file in own:
             known = file.resolve() in seen
             seen.add(file.resolve())
-            reader = None if known else _read_file(file, progress, shared)
+            reader = None if known else _read_file(file, progress, None if is_one else shared)
             found = found or known or reader is not None
             if reader is None:
                 continue
@@ -108,7 +111,7 @@ def read_one(file: Path) -> Recording | None:
     Raises:
         UnreadableError: it cannot be opened, or was written by a newer retrace.
     """
-    reader = _read_file(file, None, Shared())
+    reader = _read_file(file, None, None)
     if reader is None:
         return None
     run, misses = reader.result()
@@ -179,7 +182,7 @@ class Reader:
             return
         try:
             check_items(line)
-            fields = _decode(line)
+            fields = _decoded(line)
         except (ValueError, RecursionError):
             if not last:
                 self.lose(_UNREADABLE)
@@ -343,12 +346,22 @@ class Reader:
         self.lose(reason, number)
 
 
+def _decoded(line: str) -> Any:
+    """What `json.loads` returns, in two thirds of the time."""
+    line = line.strip(_SPACE)
+    found, end = _raw_decode(line)
+    if end < len(line):
+        raise ValueError("more than one value")
+    return found
+
+
 def _read_file(
-    path: Path, progress: Callable[[int], object] | None, shared: Shared
+    path: Path, progress: Callable[[int], object] | None, shared: Shared | None
 ) -> Reader | None:
     """Return the reader of a file; None if the file is not a recording."""
     named = _RUN_ID.fullmatch(name_of(path)) is not None
-    shared.next()
+    if shared is not None:
+        shared.next()
     reader = Reader(name_of(path) if named else "unknown", str(path), shared)
     # A process killed while writing its first line is a recording without misses.
     begun = named

@@ -48,7 +48,7 @@ def best(weights: dict[int, int], power: int, k: int) -> float:
     st.integers(1, 3),
 )
 def test_the_sizes_are_optimal(weights: dict[int, int], power: int) -> None:
-    found = curve(dict(weights.items()), lambda size: float(size**power), 16)
+    found = list(curve(dict(weights.items()), lambda size: float(size**power), 16))
     assert [len(choice.sizes) for choice in found] == list(range(1, len(weights) + 1))
     for k, choice in enumerate(found, 1):
         assert choice.cost == best(weights, power, k)
