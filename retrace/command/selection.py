@@ -195,8 +195,6 @@ class Selection:
 
     def _each(self, trails: Trails | None = None) -> Iterator[list[Verdict]]:
         """The verdicts of each process, after adding it to the view and to `trails`."""
-        from retrace.reason.stale import audited
-
         known = {run.id for run in self.view.recording.runs}
         with console.progress("reading", self._size) as progress:
             for part, verdicts in self._explained(progress):
@@ -204,7 +202,10 @@ class Selection:
                 recording.listings = part.listings
                 if part.runs[0].id not in known:
                     recording.runs += part.runs
-                    self.view.conclude(audited(part))
+                    if part.audits:
+                        from retrace.reason.stale import audited
+
+                        self.view.conclude(audited(part))
                 if not self.is_large:
                     recording.misses += part.misses
                 if trails is not None:

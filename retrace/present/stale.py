@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from retrace.model import Reason
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.program import difference_facts
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, name, place
-from retrace.reason.stale import Audited, Change, Remedy, Stale
+
+if TYPE_CHECKING:
+    from retrace.reason.stale import Audited, Change, Remedy, Stale
 
 _MAX_FUNCTIONS = 20
 _MAX_READS = 6

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrace.compare.stored import OptionField
 from retrace.present.words import clean, count, listed, seconds
-from retrace.runs.disk import Outcomes
+from retrace.runs.outcomes import Outcomes
 
 _WHY = {
     "min-compile-time": "compiled too quickly",

@@ -14,7 +14,7 @@ from retrace.present.group import Group
 from retrace.present.view import View
 from retrace.present.words import count, seconds
 from retrace.runs.again import Again, compiled
-from retrace.runs.disk import Outcomes
+from retrace.runs.outcomes import Outcomes
 
 _MIN_FUNCTIONS = 3
 """Minimum number of functions for one cause on one calling line to be reported once."""

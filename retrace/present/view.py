@@ -12,11 +12,11 @@ from retrace.causes import Cause
 from retrace.model import Finding, Function, Miss, Recording, Run, Verdict
 from retrace.present import words
 from retrace.reason.dispatch import slow_dispatch
-from retrace.reason.stale import Audited, audited, together
 from retrace.runs import ended
 
 if TYPE_CHECKING:
     from retrace.present.hosts import DivergenceReport
+    from retrace.reason.stale import Audited
 
 
 class View:
@@ -87,12 +87,18 @@ class View:
 
     def conclude(self, found: Audited | None) -> None:
         """Add what the audits of one process found, for a recording read in parts."""
+        from retrace.reason.stale import together
+
         self._audited = together(self._audited, found)
 
     @property
     def audited(self) -> Audited | None:
         """What all audits found, or None if there were none."""
-        return self._audited if self._audited is not None else audited(self.recording)
+        if self._audited is not None or not self.recording.audits:
+            return self._audited
+        from retrace.reason.stale import audited
+
+        return audited(self.recording)
 
     def forget(self, but: Iterable[Verdict]) -> None:
         """Drop all misses but these, and everything about them.

@@ -1,0 +1,43 @@
+"""How often JAX's on-disk cache served a run, which a report tells too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from retrace.model import PersistentCache
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """What the cache did for all compilations of a run."""
+
+    hits: int = 0
+    misses: int = 0
+    off: int = 0
+    not_stored: Counter[str] = field(default_factory=Counter[str])
+    """By reason."""
+    saved: float | None = None
+    """Seconds saved according to JAX's message for each hit; None if there was no message."""
+
+    def add(self, cache: PersistentCache | None, *, writes: bool = True) -> None:
+        """Add what it did for one compilation; `writes`: whether the process writes to it."""
+        match cache:
+            case None:
+                pass
+            case PersistentCache(outcome="hit", saved=saved):
+                self.hits += 1
+                if saved is not None:
+                    self.saved = (self.saved or 0.0) + saved
+            case PersistentCache(outcome="miss"):
+                self.misses += 1
+            case PersistentCache(outcome="off"):
+                self.off += 1
+            case PersistentCache(reason=reason):
+                why = reason or "other"
+                self.not_stored["another-process" if why == "other" and not writes else why] += 1
+
+    @property
+    def was_used(self) -> bool:
+        """Whether the cache was consulted at all."""
+        return bool(self.hits or self.misses or self.not_stored)
