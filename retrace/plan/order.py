@@ -193,8 +193,7 @@ def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
     advised = verdict.fix
     if advised is None or not advised.paths or advised.others:
         return False
-    known = {*paths}
-    return all(path in known or is_in(path, paths) for path in advised.paths)
+    return all(is_in(path, paths) for path in {*advised.paths} - {*paths})
 
 
 def _how_sure(choice: Choice, names: Sequence[str], ledger: Ledger, reach: Reach) -> Sure:

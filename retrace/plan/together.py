@@ -54,9 +54,15 @@ def _groups(rows: Sequence[tuple[Leaf, ...]], positions: list[int]) -> list[list
     """The positions, grouped by what the leaves there are in each row, except for their paths."""
     groups = [positions]
     for leaves in rows:
-        split: dict[Hashable, list[int]] = {}
-        for number, group in enumerate(groups):
-            for at in group:
-                split.setdefault((number, leaves[at][1:]), []).append(at)
-        groups = list(split.values())
+        after: list[list[int]] = []
+        for group in groups:
+            held = [leaves[at][1:] for at in group]
+            if held.count(held[0]) == len(held):  # the case for nearly every row
+                after.append(group)
+                continue
+            split: dict[Hashable, list[int]] = {}
+            for at, value in zip(group, held, strict=True):
+                split.setdefault(value, []).append(at)
+            after += split.values()
+        groups = after
     return groups

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from operator import attrgetter
 
 from retrace.model import Miss, Recording, Verdict
@@ -31,7 +32,7 @@ class Judged:
     """Judges one process after another."""
 
     def __init__(self) -> None:
-        self._known: deque[tuple[object, list[Verdict]]] = deque(maxlen=MAX_KINDS)
+        self._known: deque[_Process] = deque(maxlen=MAX_KINDS)
 
     def of(self, part: Recording) -> list[Verdict]:
         """The verdicts on one process, reused from an earlier process that did the same.
@@ -45,13 +46,26 @@ class Judged:
         misses = part.misses
         if overlap(misses):
             return judge(part)
-        done = tuple(what_was_done(misses))
-        for other, verdicts in self._known:
-            if other == done:
-                return list(_again(verdicts, misses))
-        found = judge(part)
-        self._known.append((done, found))
-        return found
+        own = _Process(misses)
+        for other in self._known:
+            if other.done == own.done:
+                return list(_again(other.verdicts, misses))
+        own.verdicts = judge(part)
+        self._known.append(own)
+        return own.verdicts
+
+
+class _Process:
+    """A process and the verdicts on it."""
+
+    def __init__(self, misses: list[Miss]) -> None:
+        self._misses = misses
+        self.verdicts: list[Verdict] = []
+
+    @cached_property
+    def done(self) -> tuple[object, ...]:
+        """What it did; not asked for if there is no other process."""
+        return tuple(what_was_done(self._misses))
 
 
 def overlap(misses: Sequence[Miss]) -> bool:

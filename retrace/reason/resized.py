@@ -7,8 +7,9 @@ each array.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import TypeAlias
 
 from retrace.compare.kernels import kernels
@@ -18,6 +19,9 @@ from retrace.reason.program import Comparison
 from retrace.reason.rules import in_key, root
 
 _Shape: TypeAlias = tuple[Dim, ...]
+_Sides: TypeAlias = tuple[_Shape, _Shape]
+_path_of: Callable[[ShapeChange], str] = itemgetter(0)
+_sides_of: Callable[[ShapeChange], _Sides] = itemgetter(1, 2)
 _NUMBERS = ("float", "bfloat", "complex")
 _DENSE_AXES = 2
 """Number of axes in the weights of a dense layer; those of a convolution have more."""
@@ -32,11 +36,9 @@ class Resized:
         """`changes` are all changes of the miss, and `program` compares its programs."""
         self._miss, self._changes, self._program = miss, changes, program
         self._shapes = [change for change in changes if isinstance(change, ShapeChange)]
-        self.paths = tuple([change.path for change in self._shapes])
-        self.sides: dict[tuple[_Shape, _Shape], list[str]] = {}
-        """The paths of arrays by their earlier and later shape."""
-        for path, old, new in self._shapes:
-            self.sides.setdefault((old, new), []).append(path)
+        self.paths = tuple(map(_path_of, self._shapes))
+        self.sides = frozenset(map(_sides_of, self._shapes))
+        """The distinct pairs of an earlier and a later shape."""
 
     @cached_property
     def are_unused(self) -> bool:
@@ -62,9 +64,9 @@ class Resized:
         True if this holds within one argument, False if only for several arguments together, and
         None if it does not hold.
         """
-        first: dict[tuple[Dim, Dim], list[str]] = {}
-        later: dict[tuple[Dim, Dim], list[str]] = {}
-        for (old, new), paths in self.sides.items():
+        first: dict[tuple[Dim, Dim], set[_Sides]] = {}
+        later: dict[tuple[Dim, Dim], set[_Sides]] = {}
+        for old, new in self.sides:
             if len(old) != len(new):
                 return None
             leading = None
@@ -73,11 +75,11 @@ class Resized:
                     continue
                 if axis == 0:
                     leading = sizes
-                (later if axis else first).setdefault(sizes, []).extend(paths)
+                (later if axis else first).setdefault(sizes, set()).add((old, new))
         crossing = [(first[sizes], later[sizes]) for sizes in first.keys() & later.keys()]
         if not crossing or not self._hold_numbers():
             return None
-        return any({*map(root, a)} & {*map(root, b)} for a, b in crossing)
+        return any(self._roots(a) & self._roots(b) for a, b in crossing)
 
     @cached_property
     def are_multiplied(self) -> bool:
@@ -174,6 +176,10 @@ class Resized:
             for at in inputs:
                 if at >= first:
                     yield at, leaves[at - first]
+
+    def _roots(self, sides: set[_Sides]) -> set[str]:
+        """The arguments with arrays that changed in one of these ways."""
+        return {root(change.path) for change in self._shapes if _sides_of(change) in sides}
 
     def _hold_numbers(self) -> bool:
         own = set(self.paths)

@@ -24,6 +24,8 @@ def passed_differently(old: Miss, new: Miss) -> Passed:
 
     If the passed value is not the default, the value has changed as well.
     """
+    if old.key.static == new.key.static:
+        return frozenset()
     before, after = dict(old.key.static), dict(new.key.static)
     defaults = dict(new.function.defaults)
     ways = dict(old.key.signature), dict(new.key.signature)
