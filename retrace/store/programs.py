@@ -35,8 +35,7 @@ SUFFIX = ".programs"
 
 _MIN_PACKED = 1024
 _MAX_NUMBER = 1 << 62
-_WHOLE = {int}
-_TEXT = {str}
+_WHOLE, _TEXT = {int}, {str}
 _MAX_KNOWN = 1 << 16
 """Maximum number of ids that a writer keeps (about 10 MB); then it starts over."""
 _MAX_BLOCK_BYTES = 1 << 27
