@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, cast
 
 from retrace.compare.equality import identity, placement, same_content
 from retrace.compare.tree import Arguments, field_path, walk
@@ -17,7 +17,6 @@ from retrace.model import (
     Change,
     CodeChange,
     Component,
-    ConfigChange,
     DtypeChange,
     FieldChange,
     Function,
@@ -27,19 +26,17 @@ from retrace.model import (
     NamedChange,
     Node,
     ObjectChange,
-    OptionChange,
     Passing,
     PassingChange,
     ProgramChange,
     ShapeChange,
     ShardingChange,
-    StaticChange,
     TreeChange,
     Value,
     ValueChange,
     WeakTypeChange,
 )
-from retrace.model.parts import Named, named
+from retrace.model.parts import VALUES, Named, Values, named
 
 
 def function_changes(
@@ -80,29 +77,21 @@ def _function(old: Miss, new: Miss) -> Iterator[Change]:
     yield from function_changes(old.function, new.function)
 
 
-def _options(old: Miss, new: Miss) -> Iterator[Change]:
-    for name, a, b in _differing(old.key.options, new.key.options):
-        yield OptionChange(name, a, b, _exact(a, b))
-
-
-def _config(old: Miss, new: Miss) -> Iterator[Change]:
-    for name, a, b in _differing(old.key.config, new.key.config):
-        places = (
-            dict(old.settings).get(name) if a is not None else None,
-            dict(new.settings).get(name) if b is not None else None,
-        )
-        yield ConfigChange(name, a, b, _exact(a, b), places)
-
-
-def _static(old: Miss, new: Miss) -> Iterator[Change]:
-    # If the value passed is not the default, the value has changed as well.
-    for name, a, b in _differing(old.key.static, new.key.static):
-        default = dict(new.function.defaults).get(name)
-        other = new if b is None else old
-        as_array = (a is None or b is None) and any(
-            leaf.path == name for leaf in other.key.leaves
-        )
-        yield StaticChange(name, a, b, _exact(a, b), default and default.text, as_array)
+def _values(row: Values, old: Miss, new: Miss) -> Iterator[Change]:
+    for name, a, b in _differing(row.of(old.key), row.of(new.key)):
+        change = NamedChange(row.component, name, a, b, _exact(a, b))
+        if row.of_jax:
+            sides = ((old, a), (new, b))
+            old_at, new_at = [v and dict(miss.settings).get(name) for miss, v in sides]
+            yield change._replace(set_at=(old_at, new_at))
+        else:
+            # If the value passed is not the default, the value has changed as well.
+            default = dict(new.function.defaults).get(name)
+            other = new if b is None else old
+            as_array = (a is None or b is None) and any(
+                leaf.path == name for leaf in other.key.leaves
+            )
+            yield change._replace(default=default and default.text, as_array=as_array)
 
 
 def _signature(old: Miss, new: Miss) -> Iterator[Change]:
@@ -186,9 +175,7 @@ Dimension: TypeAlias = Callable[[Miss, Miss], Iterable[Change]]
 
 DIMENSIONS: tuple[Dimension, ...] = (
     _function,
-    _options,
-    _config,
-    _static,
+    *(partial(_values, row) for row in sorted(VALUES, key=lambda row: not row.of_jax)),
     _signature,
     _arguments,
     _program,
@@ -244,19 +231,17 @@ def doubts(old: Miss, new: Miss) -> tuple[ValueChange, ...]:
     found: list[ValueChange] = []
     for (component, a), (_, b) in zip(named(old.key), named(new.key), strict=True):
         before = dict(a)
-        kind = _OF_COMPONENT[component]
-        found += [kind(name, before[name], v, False) for name, v in b if _unsure(before, name, v)]
+        found += [
+            NamedChange(component, name, before[name], v, False)
+            for name, v in b
+            if _unsure(before, name, v)
+        ]
     metas = {field_path(node, name): v for node in old.key.tree for name, v in node.meta}
     for node in new.key.tree:
         for name, v in node.meta:
             if _unsure(metas, path := field_path(node, name), v):
                 found.append(FieldChange(path, metas[path], v, False))
     return tuple(found)
-
-
-_OF_COMPONENT: dict[Component, type[NamedChange]] = {
-    kind.component: kind for kind in get_args(NamedChange)
-}
 
 
 def _unsure(before: dict[str, Value], name: str, new: Value) -> bool:

@@ -27,22 +27,15 @@ from retrace.model import (
     Passing,
     Stage,
 )
-from retrace.model.parts import named
+from retrace.model.parts import PARTS, VALUES, Arrays, named
 
 Form: TypeAlias = tuple[str, str, tuple[str, ...], str, int]
 Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
 
-TRACED = frozenset(
-    {
-        Component.SHAPE,
-        Component.DTYPE,
-        Component.WEAK_TYPE,
-        Component.TREE,
-        Component.STATIC,
-        Component.SIGNATURE,
-    }
-)
+TRACED = frozenset(part for row in PARTS for part in row.traced)
 """Components that can only differ if the function was traced again."""
+OUTWEIGHING = frozenset(part for row in PARTS if row.outweighs for part in row.components)
+"""Components of which a change counts more than all others."""
 
 _ABSENT = object()
 
@@ -64,7 +57,7 @@ class Nearest(NamedTuple):
 def distance(changes: Iterable[Change]) -> Distance:
     """The distance between two keys that differ by these changes."""
     pairs = {(c.component, c.path) for c in changes if c.component not in NOT_IN_KEY}
-    tree = sum(component is Component.TREE for component, _ in pairs)
+    tree = sum(component in OUTWEIGHING for component, _ in pairs)
     return Distance(tree, len(pairs) - tree)
 
 
@@ -253,7 +246,7 @@ class _Group:
                 rows = 0 if miss.nested else rows & ~self._nested
             if lowered and component in TRACED:
                 traced |= rows
-            counts = trees if component is Component.TREE else others
+            counts = trees if component in OUTWEIGHING else others
             counts[rows] = counts.get(rows, 0) + sizes.get(place, 1)
         if lowered and not parts and (served := among & ~traced):
             among = served
@@ -327,18 +320,20 @@ def _held_values(function: Function) -> list[tuple[str, Hashable]]:
 
 
 def _looks(key: Key) -> Iterator[Hashable]:
-    """What static values and fields that compare by identity look like."""
-    for name, value in key.static:
-        if value.token is not None and "#" in value.token:
-            yield name, value.type, value.text
+    """What arguments and static fields that compare by identity look like."""
+    for row in _PASSED:
+        for name, value in row.of(key):
+            if value.token is not None and "#" in value.token:
+                yield name, value.type, value.text
     for node in key.tree:
         for name, value in node.meta:
             if value.token is not None and "#" in value.token:
                 yield node.path, name, value.type, value.text
 
 
+_PASSED = tuple([row for row in VALUES if not row.of_jax])
 _LEAF_COMPONENTS = frozenset(
-    {Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE, Component.SHARDING}
+    part for row in PARTS if isinstance(row, Arrays) for part in row.components
 )
 
 

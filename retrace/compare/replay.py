@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -11,48 +12,43 @@ from retrace.model import (
     Change,
     CodeChange,
     Component,
-    ConfigChange,
     DtypeChange,
     FieldChange,
     HeldChange,
-    Key,
     Leaf,
     Miss,
+    NamedChange,
     Node,
     ObjectChange,
-    OptionChange,
-    Passing,
     PassingChange,
     ProgramChange,
     SettingChange,
     ShapeChange,
     ShardingChange,
-    StaticChange,
     Subtree,
     TreeChange,
     Value,
     WeakTypeChange,
 )
-from retrace.model.parts import named
+from retrace.model.parts import Arrays, Containers, Part, Values, Words, key_of, named
 
 
 def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
     """Apply every change to the old miss; the result must have the key of the new miss."""
-    _, _, _, passing, _, _ = old.key
     values = {component: dict(own) for component, own in named(old.key)}
-    signature = dict(passing)
+    words = dict(old.key.signature)
     cells = {name: dict(getattr(old.function, name)) for name in ("closure", "bound", "defaults")}
     function, program = old.function, old.program
     arguments = _Arguments(old.key)
     for change in changes:
         match change:
-            case StaticChange() | OptionChange() | ConfigChange():
+            case NamedChange():
                 _put(values[change.component], change.path, change.new)
             case HeldChange():
                 held = "defaults" if change.component is Component.DEFAULTS else "closure"
                 _put(cells["bound" if change.is_bound else held], change.path, change.new)
             case PassingChange():
-                signature[change.path] = change.new
+                words[change.path] = change.new
             case ObjectChange():
                 function = function._replace(object=change.new.object)
             case CodeChange():
@@ -69,17 +65,28 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
                 pass  # belongs to the process, not to the key
             case _:
                 assert_never(change)
-    passed = {name: how for name, how in signature.items() if how != Passing.OMITTED}
-    key = Key(
-        leaves=tuple(arguments.leaves.values()),
-        tree=tuple(arguments.nodes.values()),
-        static=tuple(values[Component.STATIC].items()),
-        signature=tuple(passed.items()),
-        options=tuple(values[Component.OPTIONS].items()),
-        config=tuple(values[Component.CONFIG].items()),
-    )
+    key = key_of(lambda row: _part(row, arguments, values, words))
     frozen = {name: tuple(values.items()) for name, values in cells.items()}
     return replace(old, key=key, function=function._replace(**frozen), program=program)
+
+
+def _part(
+    row: Part,
+    arguments: Arguments,
+    values: Mapping[Component, dict[str, Value]],
+    words: Mapping[str, str],
+) -> tuple[object, ...]:
+    match row:
+        case Arrays():
+            return tuple(arguments.leaves.values())
+        case Containers():
+            return tuple(arguments.nodes.values())
+        case Values():
+            return tuple(values[row.component].items())
+        case Words():
+            return tuple([(name, word) for name, word in words.items() if word != row.absent])
+        case _:
+            assert_never(row)
 
 
 def _put(values: dict[str, Value], name: str, new: Value | None) -> None:

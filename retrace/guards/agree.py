@@ -124,7 +124,7 @@ class _Here:
 
 
 def _described(program: str, function: Function, key: Key, site: CallSite | None) -> Program:
-    from retrace.hosts.neutral import config_of
+    from retrace.model.parts import VALUES
     from retrace.present.detail import array
 
     where = f"{function.file}:{function.line}" if function.file else function.jax_name
@@ -134,9 +134,10 @@ def _described(program: str, function: Function, key: Key, site: CallSite | None
             (leaf.path, array(leaf) + (f" {leaf.sharding}" if leaf.sharding else ""))
             for leaf in key.leaves[:_MAX_PARTS]
         ],
-        "static": _texts(key.static),
-        "option": _texts(key.options),
-        "setting": _texts(config_of(key.config)),
+        **{
+            row.one: _texts([one for one in row.of(key) if one[0] not in row.of_process])
+            for row in VALUES
+        },
         "closure": _texts((*function.closure, *function.bound, *function.defaults)),
         "global": _texts(function.reads),
         "code": [("code", function.code or "")],

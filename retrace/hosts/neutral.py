@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any, assert_never
 
 from retrace.model import Function, Key, Leaf, Listing, Miss, Node, Value
+from retrace.model.parts import Arrays, Containers, Named, Part, Values, Words, key_of
 
-Named = tuple[tuple[str, Value], ...]
-
-OF_PROCESS = frozenset(("axis_env", "jax_default_device", "mesh", "user_context"))
-"""Parts of JAX's configuration that name a process's devices or objects."""
 _DEVICES = re.compile(r" on \[[^]]*\]")
 _DEVICE = re.compile(r"\b([a-z]\w*):\d+(?=[,\])}]|$)")
 _MAX_PROGRAMS = 200
@@ -24,26 +22,34 @@ def neutral(miss: Miss) -> Miss:
     Tokens and numbers identify objects within one process: in another process the same number
     may stand for something else.
     """
-    # Unpacks all parts, so that the type checker reports a new one missing here.
-    leaves, tree, static, signature, options, config = miss.key
     local = miss.processes is None
-    return replace(
-        miss,
-        function=_function(miss.function),
-        key=Key(
-            leaves=tuple(map(placeless, leaves)) if local else leaves,
-            tree=tuple(map(_node, tree)),
-            static=_values(static),
-            signature=signature,
-            options=_options(options, local),
-            config=config_of(config),
-        ),
-    )
+    key = key_of(lambda row: _part(row, miss.key, local))
+    return replace(miss, function=_function(miss.function), key=key)
 
 
-def config_of(config: Named) -> Named:
-    """JAX's configuration without settings that always differ between processes."""
-    return _values((name, value) for name, value in config if name not in OF_PROCESS)
+def _part(row: Part, key: Key, local: bool) -> Any:
+    match row:
+        case Arrays():
+            return tuple(map(placeless, row.of(key))) if local else row.of(key)
+        case Containers():
+            return tuple(map(_node, row.of(key)))
+        case Values():
+            return neutral_values(row, row.of(key), local)
+        case Words():
+            return row.of(key)
+        case _:
+            assert_never(row)
+
+
+def neutral_values(row: Values, values: Named, local: bool) -> Named:
+    """The values of a part without those that always differ between processes.
+
+    If the program is `local` to one process, its devices are left out as well.
+    """
+    found = _values([each for each in values if each[0] not in row.of_process])
+    if local and row.has_devices:
+        found = tuple([(name, v._replace(text=without_devices(v.text))) for name, v in found])
+    return found
 
 
 def placeless(leaf: Leaf) -> Leaf:
@@ -98,15 +104,6 @@ def _text(equation: str, inside: Mapping[str, str]) -> str:
 
 def _values(values: Iterable[tuple[str, Value]]) -> Named:
     return tuple([(name, value._replace(token=None, classes=())) for name, value in values])
-
-
-def _options(options: Named, local: bool) -> Named:
-    found = _values(options)
-    if not local:
-        return found
-    return tuple(
-        [(name, value._replace(text=without_devices(value.text))) for name, value in found]
-    )
 
 
 def _node(node: Node) -> Node:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 from retrace.compare.stored import Options
-from retrace.hosts.neutral import config_of, placeless, without_devices
+from retrace.hosts.neutral import neutral_values, placeless
 from retrace.hosts.stored import LookUp, look_ups
-from retrace.model import Key, Kind, Miss, Run, Stage
+from retrace.model import Key, Kind, Leaf, Miss, Run, Stage
+from retrace.model.parts import VALUES, Named, Values
 from retrace.reason.verdict import Site, site_of
 
 
@@ -120,7 +121,7 @@ class _Reading:
     """Makes identities, reading parts shared by several misses only once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[object, Hashable]] = {}
+        self._known: dict[Hashable, tuple[object, Hashable]] = {}
 
     def identity(self, miss: Miss) -> Hashable:
         if miss.program is None:
@@ -128,41 +129,40 @@ class _Reading:
         return (miss.program.hash, *self._around(miss.key, miss.processes))
 
     def arguments(self, miss: Miss) -> Hashable:
-        static = tuple(_contents(miss.key.static))
-        return (self.types(miss), static, *self._around(miss.key, miss.processes))
+        passed = [tuple(_contents(row.of(miss.key))) for row in VALUES if not row.of_jax]
+        return (self.types(miss), *passed, *self._around(miss.key, miss.processes))
 
     def types(self, miss: Miss) -> Hashable:
-        return self._once(miss.key.leaves, _types)
+        return self._once(_types, miss.key.leaves)
 
     def _around(self, key: Key, spans: int | None) -> Iterator[Hashable]:
         """Everything besides the jaxpr that determines the program."""
-        # Unpacks all parts, so that the type checker reports a new one missing here.
-        leaves, _tree, _static, _signature, options, config = key
-        yield self._once(config, lambda config: tuple(_contents(config_of(config))))
-        given = tuple(_contents(options))
-        if spans is None:
-            yield tuple([(name, type_, without_devices(text)) for name, type_, text in given])
-            yield self._once((leaves,), lambda one: tuple(map(_placed, one[0])), leaves)
-        else:
-            yield given
-            yield tuple([leaf[4:] for leaf in leaves])
+        local = spans is None
+        for row in VALUES:
+            if row.of_jax:
+                yield self._once(_neutral, row.of(key), row, local)
+        yield self._once(_placed, key.leaves) if local else tuple([x[4:] for x in key.leaves])
 
-    def _once(self, part: Any, make: Callable[[Any], Hashable], kept: Any = None) -> Hashable:
-        key = id(part) if kept is None else -id(kept)
+    def _once(self, make: Callable[..., Hashable], part: Any, *how: Any) -> Hashable:
+        key = (make, id(part), *map(id, how))
         if (found := self._known.get(key)) is None:
             # Keeps the part alive, so that its address is not reused.
-            found = self._known[key] = (part, make(part))
+            found = self._known[key] = (part, make(part, *how))
         return found[1]
 
 
-def _types(leaves: Any) -> Hashable:
+def _types(leaves: tuple[Leaf, ...]) -> Hashable:
     return tuple([leaf[:4] for leaf in leaves])
 
 
-def _placed(leaf: Any) -> Hashable:
-    return placeless(leaf)[4:]
+def _placed(leaves: tuple[Leaf, ...]) -> Hashable:
+    return tuple([placeless(leaf)[4:] for leaf in leaves])
 
 
-def _contents(values: Any) -> Iterator[tuple[str, str, str]]:
+def _neutral(values: Named, row: Values, local: bool) -> Hashable:
+    return tuple(_contents(neutral_values(row, values, local)))
+
+
+def _contents(values: Named) -> Iterator[tuple[str, str, str]]:
     for name, value in values:
         yield name, value.type, value.text

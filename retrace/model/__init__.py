@@ -10,20 +10,16 @@ from retrace.model.audit import Audit, Checked, Outcome, Reading, Reason, Source
 from retrace.model.change import (
     Change,
     CodeChange,
-    Component,
-    ConfigChange,
     DtypeChange,
     FieldChange,
     HeldChange,
     NamedChange,
     ObjectChange,
-    OptionChange,
     PassingChange,
     ProgramChange,
     SettingChange,
     ShapeChange,
     ShardingChange,
-    StaticChange,
     Subtree,
     TreeChange,
     ValueChange,
@@ -32,6 +28,7 @@ from retrace.model.change import (
 from retrace.model.function import CallSite, Function, Kind, Receiver
 from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value, is_cut
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
+from retrace.model.parts import Component
 from retrace.model.program import Callback, Frame, Listing, Program, Stack
 from retrace.model.slow import Slow, Tracing
 from retrace.model.verdict import Comparison, Detail, Finding, How, Pattern, Verdict
@@ -47,7 +44,6 @@ __all__ = [
     "CodeChange",
     "Comparison",
     "Component",
-    "ConfigChange",
     "Detail",
     "Dim",
     "DtypeChange",
@@ -65,7 +61,6 @@ __all__ = [
     "NamedChange",
     "Node",
     "ObjectChange",
-    "OptionChange",
     "Outcome",
     "Passing",
     "PassingChange",
@@ -85,7 +80,6 @@ __all__ = [
     "Source",
     "Stack",
     "Stage",
-    "StaticChange",
     "Subtree",
     "Tracing",
     "TreeChange",

@@ -6,31 +6,12 @@ All kinds have a component, a path, both sides, and whether these were compared 
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from retrace.model.function import CallSite, Function
 from retrace.model.key import JSON, Dim, Leaf, Node, Value
+from retrace.model.parts import Component
 from retrace.model.program import Program
-
-
-class Component(StrEnum):
-    """The part of a key, a function or its program in which a change lies."""
-
-    SHAPE = "shape"
-    DTYPE = "dtype"
-    WEAK_TYPE = "weak_type"
-    TREE = "tree"
-    STATIC = "static"
-    SIGNATURE = "signature"
-    SHARDING = "sharding"
-    CONFIG = "config"
-    OPTIONS = "options"
-    FUNCTION = "function"
-    CLOSURE = "closure"
-    DEFAULTS = "defaults"
-    CODE = "code"
-    PROGRAM = "program"
 
 
 class ShapeChange(NamedTuple):
@@ -118,43 +99,20 @@ class FieldChange(NamedTuple):
     component = Component.TREE
 
 
-class StaticChange(NamedTuple):
-    """A static argument has another value."""
+class NamedChange(NamedTuple):
+    """A value differs in a part of the key that holds values by name (`model/parts`)."""
 
+    component: Component
     path: str
     old: Value | None
     new: Value | None
     exact: bool
     default: str | None = None
-    """In words, the value that applies if it is omitted."""
+    """In words, the value that applies if an argument is omitted."""
     as_array: bool = False
-    """Whether the call without such a value passes an array there, as `filter_jit` allows."""
-
-    component = Component.STATIC
-
-
-class OptionChange(NamedTuple):
-    """An option of `jit` has another value."""
-
-    path: str
-    old: Value | None
-    new: Value | None
-    exact: bool
-
-    component = Component.OPTIONS
-
-
-class ConfigChange(NamedTuple):
-    """A setting of JAX's configuration or of the call's context has another value."""
-
-    path: str
-    old: Value | None
-    new: Value | None
-    exact: bool
+    """Whether the call without such an argument passes an array there, as `filter_jit` allows."""
     set_at: tuple[CallSite | None, CallSite | None] = (None, None)
-    """The lines that set it, if known."""
-
-    component = Component.CONFIG
+    """The lines that set a setting, if known."""
 
 
 class HeldChange(NamedTuple):
@@ -234,8 +192,6 @@ class SettingChange(NamedTuple):
     exact = True
 
 
-NamedChange: TypeAlias = StaticChange | OptionChange | ConfigChange
-"""A change of a value in a part of the key that holds values by name (`model/parts`)."""
 ValueChange: TypeAlias = FieldChange | NamedChange | HeldChange
 """A change of a Python value."""
 Change: TypeAlias = (

@@ -1,28 +1,202 @@
-"""The parts of a key that hold values by name, for code that treats them all alike.
+"""The table of the key's parts: a row for each field of `Key`, in the same order.
 
-Each room decides for itself how to treat a particular part. There, the key is unpacked into all
-of its parts at once, so that the type checker finds every room that does not know a new one.
+A row says everything about its part that is data. Each room has a function for each kind of row
+and applies it to all rows, so that a new part of a known kind needs a field of `Key`, its
+component and its row. A new kind is a new class here: the type checker names the rooms that do
+not know it. `Values` may have any number of rows; the other kinds describe the arguments of a
+call, of which there is one set.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Any, TypeAlias
 
-from retrace.model.change import Component
-from retrace.model.key import Key, Value
+from retrace.model.key import Key, Leaf, Node, Passing, Value
+
+
+class Component(StrEnum):
+    """The part of a key, a function or its program in which a change lies."""
+
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    WEAK_TYPE = "weak_type"
+    TREE = "tree"
+    STATIC = "static"
+    SIGNATURE = "signature"
+    SHARDING = "sharding"
+    CONFIG = "config"
+    OPTIONS = "options"
+    FUNCTION = "function"
+    CLOSURE = "closure"
+    DEFAULTS = "defaults"
+    CODE = "code"
+    PROGRAM = "program"
+
+
+class Hidden(Enum):
+    """Which values of a part are hidden in a redacted recording."""
+
+    ALL = auto()
+    LISTED = auto()
+    """Those that the row lists as secret."""
+    NOT_OF_JAX = auto()
+    """All but JAX's own words."""
+
 
 Named: TypeAlias = tuple[tuple[str, Value], ...]
+"""Values by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    name: str
+    """The field of `Key`; also its name in recordings and in JSON."""
+    components: tuple[Component, ...]
+    """The components of its changes."""
+    traced: frozenset[Component]
+    """Those of which a change means that the function is traced again."""
+    outweighs: bool = False
+    """Whether a change counts more than all others when the nearest key is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrays(_Row):
+    """The arrays among the arguments. Redacted recordings keep what they are."""
+
+    def of(self, key: Key) -> tuple[Leaf, ...]:
+        """This part of a key."""
+        return getattr(key, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Containers(_Row):
+    """The containers of the arguments. Redaction hides the values of their static fields."""
+
+    def of(self, key: Key) -> tuple[Node, ...]:
+        """This part of a key."""
+        return getattr(key, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words(_Row):
+    """A word for each parameter, from a closed list that redaction keeps."""
+
+    title: str
+    """What texts call it."""
+    absent: str
+    """The word that means the same as none."""
+
+    def of(self, key: Key) -> tuple[tuple[str, str], ...]:
+        """This part of a key."""
+        return getattr(key, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values(_Row):
+    """Python values by name, with one component."""
+
+    title: str
+    """What texts call all of them: `static arguments`."""
+    one: str
+    """What texts call one of them: `static`."""
+    absent: str
+    """What texts say instead of a value that is not there."""
+    hidden: Hidden
+    secret: frozenset[str] = frozenset()
+    """The names of values that redaction hides, if it keeps the others."""
+    of_jax: bool = False
+    """Whether they are settings of JAX, whose names and types depend on its release, and not
+    arguments of the call."""
+    is_context: bool = False
+    """Whether there are always dozens, usually the same at each call: misses share them, and
+    texts show only those that differ."""
+    of_process: frozenset[str] = frozenset()
+    """The names of values that always differ between processes."""
+    has_devices: bool = False
+    """Whether a value may name devices of its process."""
+
+    @property
+    def component(self) -> Component:
+        """The component of its changes."""
+        return self.components[0]
+
+    def of(self, key: Key) -> Named:
+        """This part of a key."""
+        return getattr(key, self.name)
+
+
+Part: TypeAlias = Arrays | Containers | Words | Values
+
+PARTS: tuple[Part, ...] = (
+    Arrays(
+        name="leaves",
+        components=(
+            *(Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE),
+            Component.SHARDING,
+        ),
+        traced=frozenset((Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)),
+    ),
+    Containers(
+        name="tree",
+        components=(Component.TREE,),
+        traced=frozenset((Component.TREE,)),
+        outweighs=True,
+    ),
+    Values(
+        name="static",
+        components=(Component.STATIC,),
+        traced=frozenset((Component.STATIC,)),
+        title="static arguments",
+        one="static",
+        absent="omitted",
+        hidden=Hidden.ALL,
+    ),
+    Words(
+        name="signature",
+        components=(Component.SIGNATURE,),
+        traced=frozenset((Component.SIGNATURE,)),
+        title="passed",
+        absent=Passing.OMITTED,
+    ),
+    Values(
+        name="options",
+        components=(Component.OPTIONS,),
+        traced=frozenset(),
+        title="jit options",
+        one="option",
+        absent="not given",
+        hidden=Hidden.LISTED,
+        secret=frozenset(("compiler_options",)),  # may hold anything
+        of_jax=True,
+        has_devices=True,
+    ),
+    Values(
+        name="config",
+        components=(Component.CONFIG,),
+        traced=frozenset(),
+        title="config",
+        one="setting",
+        absent="not set",
+        hidden=Hidden.NOT_OF_JAX,
+        of_jax=True,
+        is_context=True,
+        of_process=frozenset(("axis_env", "jax_default_device", "mesh", "user_context")),
+    ),
+)
+
+VALUES = tuple([row for row in PARTS if isinstance(row, Values)])
+"""The parts that hold values by name."""
+BY_COMPONENT = {row.component: row for row in VALUES}
+
+
+def key_of(part: Callable[[Part], Any]) -> Key:
+    """The key that consists of what a function returns for each row."""
+    return Key(*map(part, PARTS))
 
 
 def named(key: Key) -> tuple[tuple[Component, Named], ...]:
-    """The named values of a key, with the component of their changes."""
-    _leaves, _tree, static, _signature, options, config = key
-    return (
-        (Component.STATIC, static),
-        (Component.OPTIONS, options),
-        (Component.CONFIG, config),
-    )
-
-
-NAMED = tuple([component for component, _ in named(Key())])
-"""The components of those parts."""
+    """The values by name of a key, with the component of their changes."""
+    return tuple([(row.component, row.of(key)) for row in VALUES])

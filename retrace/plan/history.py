@@ -22,17 +22,13 @@ from retrace.plan.together import Together
 
 ABSENT = "absent"
 
-FAMILIES = (
-    *("function", "code", "bodies", "options", "config", "static", "signature", "tree", "meta"),
-    *("shape", "dtype", "weak_type", "sharding", "clear", "again", "state"),
-)
-"""What a column can be about. `again` is a lost entry, `state` a new program for the same key."""
-
 
 class Part(NamedTuple):
     """One part of a key."""
 
     family: str
+    """A component of the key, or what else distinguishes misses: `again` is a lost entry, `state`
+    a new program for the same key."""
     path: str
     axis: int = -1
     """An axis of a shape; -1 for the whole shape, when the number of axes varies."""
@@ -178,23 +174,18 @@ def _without_arrays(miss: Miss, numbered: _Numbered, cause: Cause) -> Parts:
     return found
 
 
-_NAMED = slice(2, 6)
-"""The slice of a key that holds `static`, `signature`, `options` and `config`."""
+_NAMED = slice(2, None)
+"""The slice of a key without its arrays and containers."""
 
 
 def _named(key: Key) -> tuple[Parts, ...]:
-    """The named parts of a key: static values, options, configuration, ways of passing."""
-    return (
-        *(
-            {Part(component.value, name): identity(value) for name, value in values}
-            for component, values in named(key)
-        ),
-        {
-            Part("signature", name): str(passing)
-            for name, passing in key.signature
-            if passing != Passing.OMITTED
-        },
-    )
+    """What a key holds by name: values, and ways of passing."""
+    values = [
+        {Part(component.value, name): identity(value) for name, value in values}
+        for component, values in named(key)
+    ]
+    words = [(name, str(how)) for name, how in key.signature if how != Passing.OMITTED]
+    return (*values, {Part("signature", name): how for name, how in words})
 
 
 def _tree(key: Key) -> Parts:

@@ -13,23 +13,21 @@ from retrace.model import (
     Class,
     CodeChange,
     Component,
-    ConfigChange,
     DtypeChange,
     FieldChange,
     Function,
     HeldChange,
     Leaf,
     Miss,
+    NamedChange,
     Node,
     ObjectChange,
-    OptionChange,
     PassingChange,
     Program,
     ProgramChange,
     SettingChange,
     ShapeChange,
     ShardingChange,
-    StaticChange,
     Subtree,
     TreeChange,
     Value,
@@ -71,7 +69,7 @@ def json_sides(change: Change) -> tuple[JSON, JSON]:
             return _placements(change.old, change.new)
         case TreeChange():
             return _subtree(change.old), _subtree(change.new)
-        case ConfigChange():
+        case NamedChange():
             sides = zip((change.old, change.new), change.set_at, strict=True)
             old, new = [_setting(value, site) for value, site in sides]
             return old, new
@@ -83,7 +81,7 @@ def json_sides(change: Change) -> tuple[JSON, JSON]:
                     None if side is None else side | {"bound": True} for side in (old, new)
                 ]
             return old, new
-        case FieldChange() | StaticChange() | OptionChange():
+        case FieldChange():
             return _value(change.old), _value(change.new)
         case ObjectChange():
             return _object(change.old), _object(change.new)
@@ -177,7 +175,7 @@ def _leaf(leaf: Leaf) -> dict[str, JSON]:
 
 def set_at(view: View, change: Change) -> tuple[str, ...]:
     """Where an option of the configuration was set, if known for either side."""
-    if isinstance(change, ConfigChange):
+    if isinstance(change, NamedChange):
         old, new = change.set_at
         for site, text in ((new, "set at"), (old, "it was set at")):
             if site is not None:

@@ -13,27 +13,26 @@ from retrace.model import (
     Change,
     Class,
     CodeChange,
-    ConfigChange,
     Dim,
     DtypeChange,
     FieldChange,
     HeldChange,
     Leaf,
+    NamedChange,
     Node,
     ObjectChange,
-    OptionChange,
     PassingChange,
     ProgramChange,
     SettingChange,
     ShapeChange,
     ShardingChange,
-    StaticChange,
     TreeChange,
     Value,
     ValueChange,
     WeakTypeChange,
     is_cut,
 )
+from retrace.model.parts import BY_COMPONENT
 from retrace.reason.evidence import same_but_scope
 
 _UNEQUAL = "but not equal (`==` is False)"
@@ -83,15 +82,11 @@ def _of_value(
 ) -> str:
     old, new = change.old, change.new
     match change:
-        case StaticChange():
-            known = change.default
-            if change.as_array:
-                return value(old, new, "an array")
-            return value(old, new, "omitted" if known is None else f"omitted ({short(known)})")
-        case OptionChange():
-            return value(old, new, "not given")
-        case ConfigChange():
-            return value(old, new, "not set")
+        case NamedChange():
+            absent = BY_COMPONENT[change.component].absent
+            if change.default is not None:
+                absent += f" ({short(change.default)})"
+            return value(old, new, "an array" if change.as_array else absent)
         case FieldChange():
             text = value(old, new)
             if change.name:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Detail, Stage, Verdict
-from retrace.model.parts import NAMED
+from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Proposal
 from retrace.present import verdict_detail
 from retrace.present.changes import sides
@@ -26,7 +26,7 @@ _MAX_SHAPES = 4
 _URGENCY = {"yes": 0, "maybe": 1, "no": 2}
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _ARRAYS = {cause: part for cause in Cause for part in card(cause).components if part in _LEAF}
-_VALUES = (*NAMED, Component.SIGNATURE)
+_VALUES = (*BY_COMPONENT, Component.SIGNATURE)
 
 
 class Group:

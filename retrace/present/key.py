@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from retrace.compare.values import differences
-from retrace.model import Key, Leaf, Miss, Value, Verdict
+from retrace.model import Key, Leaf, Miss, Node, Value, Verdict
+from retrace.model.parts import PARTS, Arrays, Containers, Named, Part, Values, Words
 from retrace.present.changes import array
 from retrace.present.detail import fields
 from retrace.present.words import clean, count, turned
@@ -18,22 +20,37 @@ def key_lines(verdict: Verdict, *, whole: bool = True) -> Iterator[str]:
     """The key of a miss, part by part; unless `whole`, unchanged parts are only counted."""
     key = verdict.miss.key
     old = None if verdict.nearest is None else verdict.nearest.key
-    _, tree, static, signature, options, config = key
     yield ""
     yield "  key       " + (_against(verdict.nearest) if verdict.nearest is not None else "")
-    whole = whole or old is None
-    yield from _leaves(key, old, whole)
-    for title, new, before in (
-        ("static arguments", static, old.static if old else ()),
-        ("jit options", options, old.options if old else ()),
-        ("config", config, old.config if old else ()),
-    ):
-        yield from _values(title, new, before, old is not None, not whole or title == "config")
-    if signature:
-        passed = ", ".join(
-            f"{clean(name, 60)} {clean(how)}" for name, how in signature[:_MAX_ARRAYS]
-        )
-        yield f"    passed: {passed}"
+    for row in sorted(PARTS, key=lambda row: _ORDER.index(type(row))):
+        yield from _part(row, key, old, whole or old is None)
+
+
+_ORDER = (Arrays, Values, Words, Containers)
+
+
+def _part(row: Part, key: Key, old: Key | None, whole: bool) -> Iterator[str]:
+    match row:
+        case Arrays():
+            return _leaves(key, old, whole)
+        case Values():
+            before = row.of(old) if old else ()
+            return _values(row, row.of(key), before, old is not None, not whole or row.is_context)
+        case Words():
+            return _words(row, row.of(key))
+        case Containers():
+            return _tree(row.of(key), old, whole)
+        case _:
+            assert_never(row)
+
+
+def _words(row: Words, words: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    if words:
+        texts = [f"{clean(name, 60)} {clean(word)}" for name, word in words[:_MAX_ARRAYS]]
+        yield f"    {row.title}: {', '.join(texts)}"
+
+
+def _tree(tree: tuple[Node, ...], old: Key | None, whole: bool) -> Iterator[str]:
     containers = [node for node in tree if node.type not in ("None", "NoneType")]
     metas = {(node.path, field): v for node in old.tree for field, v in node.meta} if old else {}
     if not whole and old is not None and tree == old.tree:
@@ -108,11 +125,7 @@ def _placed(leaf: Leaf) -> str:
 
 
 def _values(
-    title: str,
-    new: tuple[tuple[str, Value], ...],
-    old: tuple[tuple[str, Value], ...],
-    compared: bool,
-    differing_only: bool,
+    row: Values, new: Named, old: Named, compared: bool, differing_only: bool
 ) -> Iterator[str]:
     if not new and not old:
         return
@@ -121,12 +134,12 @@ def _values(
     if differing_only:  # JAX has fifty settings, and most programs set none
         texts = [name for name in names if compared and before.get(name) != after.get(name)]
         same = "as before" if compared else "(--format json has them)"
-        noun = "value" if title == "static arguments" else "setting"
+        noun = "setting" if row.of_jax else "value"
         alike = len(names) - len(texts)
-        yield f"    {title}: {count(alike, noun)} {same}" if alike else f"    {title}"
+        yield f"    {row.title}: {count(alike, noun)} {same}" if alike else f"    {row.title}"
         names = texts
     else:
-        yield f"    {title}"
+        yield f"    {row.title}"
     for name in names:
         a, b = before.get(name), after.get(name)
         now = "absent" if b is None else value_text(b)

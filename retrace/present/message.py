@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
-from retrace.model.parts import NAMED
+from retrace.model.parts import BY_COMPONENT, VALUES
 from retrace.present import logged, plan_words, sentences, verdict_detail
 from retrace.present.advice import advised
 from retrace.present.cards import words
@@ -39,7 +39,7 @@ from retrace.reason.eager import is_elsewhere
 
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component.DEFAULTS)
-_VALUES = (*NAMED, Component.SIGNATURE)
+_VALUES = (*BY_COMPONENT, Component.SIGNATURE)
 _MAX_CHANGES = 4
 """Maximum number of changes listed; the rest are counted."""
 _MIN_NAME = 32
@@ -254,14 +254,11 @@ _LEAF_WORDS = ((Component.SHAPE, "shapes"), (Component.DTYPE, "dtypes"))
 
 
 def _other_parts(verdict: Verdict) -> tuple[tuple[Component, str, bool], ...]:
-    # Unpack all parts, so that the type checker reports a new part that is missing here.
-    _leaves, _tree, static, _signature, options, config = verdict.miss.key
+    key = verdict.miss.key
     function = verdict.miss.function
     new = any(change.component in _OF_FUNCTION for change in verdict.changes)
     return (
-        (Component.STATIC, "static arguments", bool(static)),
-        (Component.OPTIONS, "jit options", bool(options)),
-        (Component.CONFIG, "config", bool(config)),
+        *((row.component, row.title, bool(row.of(key))) for row in VALUES),
         (Component.CODE, "code", new and function.code is not None),
         (Component.CLOSURE, "closure", new and bool(function.closure or function.bound)),
         (Component.DEFAULTS, "defaults", new and bool(function.defaults)),

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, assert_never, cast
 
 from retrace.causes import Cause
-from retrace.model import JSON, Leaf, Miss, Run, Stage, Value, Verdict
+from retrace.model import JSON, Key, Leaf, Miss, Node, Run, Stage, Value, Verdict
+from retrace.model.parts import PARTS, Arrays, Containers, Part, Values, Words
 from retrace.present import again, dispatch, slow_json, stale, stored, verdict_detail
 from retrace.present.advice import advised
 from retrace.present.changes import change_fields
@@ -308,7 +309,6 @@ def _summary(view: View, tally: Tally) -> Object:
 
 
 def _key(miss: Miss) -> Object:
-    leaves, tree, static, signature, options, config = miss.key
     return {
         "function": {
             "object": miss.function.object,
@@ -322,20 +322,30 @@ def _key(miss: Miss) -> Object:
             "around": list(miss.function.around),
             "reads": _values(miss.function.reads),
         },
-        "leaves": [_leaf(leaf) for leaf in leaves],
-        "tree": [
-            {
-                "path": node.path,
-                "type": node.type,
-                "children": list(node.children),
-                "meta": _values(node.meta),
-            }
-            for node in tree
-        ],
-        "static": _values(static),
-        "signature": dict(signature),
-        "options": _values(options),
-        "config": _values(config),
+        **{row.name: _part(row, miss.key) for row in PARTS},
+    }
+
+
+def _part(row: Part, key: Key) -> object:
+    match row:
+        case Arrays():
+            return list(map(_leaf, row.of(key)))
+        case Containers():
+            return list(map(_node, row.of(key)))
+        case Values():
+            return _values(row.of(key))
+        case Words():
+            return dict(row.of(key))
+        case _:
+            assert_never(row)
+
+
+def _node(node: Node) -> Object:
+    return {
+        "path": node.path,
+        "type": node.type,
+        "children": list(node.children),
+        "meta": _values(node.meta),
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from retrace.model import Change, Component, HeldChange, StaticChange, Verdict
+from retrace.model import Change, Component, HeldChange, NamedChange, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -40,7 +40,7 @@ from retrace.model.advice import (
     ToArray,
     TripsInProgram,
 )
-from retrace.reason.evidence import is_function, types_of
+from retrace.reason.evidence import is_function, named_changes, types_of
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
 from retrace.reason.traits import looks_equal
@@ -302,7 +302,7 @@ def _differs_in_type(
     verdict: Verdict, advised: BranchInProgram, by_path: Mapping[str, Advice]
 ) -> bool:
     """Whether a value that is otherwise just passed also came in another type."""
-    changes = [change for change in verdict.changes if isinstance(change, StaticChange)]
+    changes = named_changes(verdict.changes, Component.STATIC)
     return len(changes) == 1 == len(advised.paths) and all(
         isinstance(by_path.get(change.path), ToArgument) and len({*types_of(change)}) > 1
         for change in changes
@@ -322,7 +322,9 @@ def _values(history: list[Verdict]) -> _Values:
     found: _Values = {}
     for verdict in history:
         for change in verdict.changes:
-            if isinstance(change, StaticChange | HeldChange):
+            if isinstance(change, HeldChange) or (
+                isinstance(change, NamedChange) and change.component is Component.STATIC
+            ):
                 sides = [side for side in (change.old, change.new) if side is not None]
                 own = found.setdefault(change.path, set())
                 own |= {(side.type, side.text) for side in sides}

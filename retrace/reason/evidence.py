@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import cast
 
-from retrace.model import Change, Component, Dim, Miss, Value, ValueChange
+from retrace.model import Change, Component, Dim, Miss, NamedChange, Value, ValueChange
 from retrace.reason.program import Comparison
 from retrace.reason.resized import Resized
 
@@ -43,6 +43,11 @@ def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
     """The distinct paths of the changes of some components."""
     found = [c.path for c in changes if c.component in components and c.path is not None]
     return list(dict.fromkeys(found))
+
+
+def named_changes(changes: tuple[Change, ...], component: Component) -> list[NamedChange]:
+    """The changes of one part of the key that holds values by name."""
+    return [c for c in changes if isinstance(c, NamedChange) and c.component is component]
 
 
 def values_of(change: Change) -> tuple[Value | None, Value | None]:

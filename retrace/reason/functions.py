@@ -9,7 +9,6 @@ from retrace.compare.equality import type_name
 from retrace.model import (
     Change,
     Component,
-    ConfigChange,
     Dim,
     Function,
     Kind,
@@ -46,6 +45,7 @@ from retrace.reason.evidence import (
     is_another_function,
     is_arrays,
     is_function,
+    named_changes,
     package_of,
     paths,
     types_of,
@@ -296,7 +296,7 @@ def _remapped(changes: tuple[Change, ...]) -> dict[str, tuple[Dim, Dim]]:
 
     Each size is a separate entry, as with array sizes.
     """
-    own = [change for change in changes if isinstance(change, ConfigChange)]
+    own = named_changes(changes, Component.CONFIG)
     if len(own) != 1 or own[0].path != "axis_env":
         return {}
     sides = [value and value.data for value in (own[0].old, own[0].new)]

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias, cast
 
 from retrace.compare.keys import changes
-from retrace.model import Change, Component, Miss, ShapeChange, StaticChange, Verdict
+from retrace.model import Change, Component, Miss, NamedChange, ShapeChange, Verdict
 from retrace.reason.eager import LENGTH, by_size, joins, same_work
 from retrace.reason.rules import in_key
 
@@ -110,7 +110,7 @@ def _turns(change: Change) -> Iterator[tuple[bool, str, int, object, object]]:
     is_array = isinstance(change, ShapeChange)
     if is_array:
         before, after = change.old, change.new
-    elif isinstance(change, StaticChange):
+    elif isinstance(change, NamedChange) and change.component is Component.STATIC:
         old, new = [value and value.data for value in (change.old, change.new)]
         if change.path == LENGTH:
             yield False, change.path, 0, repr(old), repr(new)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from retrace.compare.equality import type_name
 from retrace.compare.values import differences
-from retrace.model import Change, FieldChange, Node, StaticChange, TreeChange
+from retrace.model import Change, Component, FieldChange, NamedChange, Node, TreeChange
 from retrace.model.advice import (
     Advice,
     CompareByValue,
@@ -29,6 +29,7 @@ from retrace.reason.evidence import (
     is_function,
     is_number,
     is_numeric,
+    named_changes,
     package_of,
     types_of,
     values_of,
@@ -45,7 +46,7 @@ _FIELD = re.compile(r"\.(\w+)")
 
 def static_argument(evidence: Evidence) -> Advice:
     """What to do if a static argument has another value."""
-    own = [change for change in evidence.changes if isinstance(change, StaticChange)]
+    own = named_changes(evidence.changes, Component.STATIC)
     if (once := _define_once(own)) is not None:
         return once
     if (unused := _unused(evidence, own, in_tree=False)) is not None:
@@ -59,7 +60,7 @@ def static_argument(evidence: Evidence) -> Advice:
     return advised.changed(others=tuple(rest)) if rest else advised
 
 
-def _static_argument(evidence: Evidence, own: list[StaticChange]) -> Advice:
+def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     first = own[0]
     paths = _paths([first])
     types = types_of(first)
@@ -135,7 +136,7 @@ def _differs(evidence: Evidence) -> bool:
 
 
 def _unused(
-    evidence: Evidence, own: Sequence[FieldChange | StaticChange], *, in_tree: bool
+    evidence: Evidence, own: Sequence[FieldChange | NamedChange], *, in_tree: bool
 ) -> Advice | None:
     """What to do about values that lead to the same program."""
     if evidence.program is None or evidence.program.kind != "identical":

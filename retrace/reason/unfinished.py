@@ -8,10 +8,12 @@ Both misses are one program, made in two steps.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import assert_never
 
 from retrace.compare.equality import identity
 from retrace.compare.nearest import was_lowered
-from retrace.model import Key, Miss, Passing, Stage, Value
+from retrace.model import Key, Miss, Stage
+from retrace.model.parts import PARTS, Arrays, Containers, Named, Part, Values, Words
 
 
 class Unfinished:
@@ -63,15 +65,23 @@ def _is_own(miss: Miss) -> bool:
 
 def _traced(key: Key) -> Hashable:
     """The part of a key that identifies a trace: everything but placement and options."""
-    return (
-        frozenset([leaf[:4] for leaf in key.leaves]),
-        frozenset(
-            [(node.path, node.type, node.children, _values(node.meta)) for node in key.tree]
-        ),
-        _values(key.static),
-        frozenset([pair for pair in key.signature if pair[1] != Passing.OMITTED]),
-    )
+    return tuple([_part(row, key) for row in PARTS if row.traced])
 
 
-def _values(named: tuple[tuple[str, Value], ...]) -> Hashable:
+def _part(row: Part, key: Key) -> Hashable:
+    match row:
+        case Arrays():
+            return frozenset([leaf[:4] for leaf in row.of(key)])
+        case Containers():
+            tree = row.of(key)
+            return frozenset([(x.path, x.type, x.children, _values(x.meta)) for x in tree])
+        case Values():
+            return _values(row.of(key))
+        case Words():
+            return frozenset([pair for pair in row.of(key) if pair[1] != row.absent])
+        case _:
+            assert_never(row)
+
+
+def _values(named: Named) -> Hashable:
     return frozenset([(name, identity(value)) for name, value in named])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from retrace.compare.equality import identity
 from retrace.compare.keys import NOT_IN_KEY, changes
-from retrace.model import Change, Component, Miss, Value, Verdict
+from retrace.compare.nearest import OUTWEIGHING
+from retrace.model import Change, Component, Key, Miss, Verdict
+from retrace.model.parts import PARTS, Arrays, Containers, Named, Part, Values, Words
 from retrace.runs.functions import Same
 from retrace.runs.sides import Neutral
 
@@ -131,7 +133,7 @@ class _Matching:
 def _cost(found: Sequence[Change]) -> int:
     """How different two keys are; a changed tree counts more than any leaf."""
     weights = (
-        _TREE_COST if change.component is Component.TREE else 2
+        _TREE_COST if change.component in OUTWEIGHING else 2
         for change in found
         if change.component not in NOT_IN_KEY
     )
@@ -140,27 +142,31 @@ def _cost(found: Sequence[Change]) -> int:
 
 def _key(miss: Miss, verdict: Verdict, whole: bool) -> Hashable:
     """What two equal misses share; if `whole`, including cause, program and captured values."""
-    # Unpack all parts, so that the type checker reports a new part that is missing here.
-    leaves, nodes, static, signature, options, config = miss.key
     function = miss.function
-    tree = tuple(
-        (node.path, node.type, node.children, _identities(node.meta), node.made) for node in nodes
-    )
-    found: tuple[Hashable, ...] = (
-        leaves,
-        tree,
-        _identities(static),
-        signature,
-        _identities(options),
-        _identities(config),
-        tuple(miss.stages) if whole else (),
-    )
+    parts = tuple([_identity(row, miss.key) for row in PARTS])
     if not whole:
-        return found
+        return parts
     held = tuple(map(_identities, (function.closure, function.defaults, function.bound)))
     program = miss.program and miss.program.hash
-    return (*found, held, verdict.cause, program)
+    return (*parts, tuple(miss.stages), held, verdict.cause, program)
 
 
-def _identities(values: tuple[tuple[str, Value], ...]) -> tuple[Hashable, ...]:
+def _identity(row: Part, key: Key) -> Hashable:
+    match row:
+        case Arrays() | Words():
+            return row.of(key)
+        case Containers():
+            return tuple(
+                [
+                    (node.path, node.type, node.children, _identities(node.meta), node.made)
+                    for node in row.of(key)
+                ]
+            )
+        case Values():
+            return _identities(row.of(key))
+        case _:
+            assert_never(row)
+
+
+def _identities(values: Named) -> tuple[Hashable, ...]:
     return tuple((name, identity(value)) for name, value in values)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, assert_never
 
 from retrace.model import (
     Function,
@@ -20,6 +21,7 @@ from retrace.model import (
     Verdict,
     is_cut,
 )
+from retrace.model.parts import VALUES, Arrays, Containers, Named, Part, Values, Words, key_of
 
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
@@ -151,38 +153,40 @@ class Neutral:
     """
 
     def __init__(self, old: Side, new: Side) -> None:
-        self._config: frozenset[str] | None = None
-        self._options: frozenset[str] | None = None
+        self._shared: dict[str, frozenset[str]] = {}
         if old.jax != new.jax:
             # A setting unknown to one release was not changed by the user.
             keys = [[verdict.miss.key for verdict in side.verdicts] for side in (old, new)]
-            self._config = _shared([[key.config for key in own] for own in keys])
-            self._options = _shared([[key.options for key in own] for own in keys])
+            self._shared = {
+                row.name: _shared([[row.of(key) for key in own] for own in keys])
+                for row in VALUES
+                if row.of_jax
+            }
         self._known: dict[int, tuple[object, object]] = {}
         self._misses: dict[str, Miss] = {}
 
     def of(self, miss: Miss) -> Miss:
         """The miss in a form that can be compared with one of the other recording."""
         if (found := self._misses.get(miss.id)) is None:
-            # Unpack all parts, so that the type checker reports a new part that is missing here.
-            leaves, tree, static, signature, options, config = miss.key
-            found = self._misses[miss.id] = replace(
-                miss,
-                function=self._function(miss.function),
-                key=Key(
-                    leaves=leaves,
-                    tree=self._tree(tree),
-                    static=self._values(static),
-                    signature=signature,
-                    options=self._values(options, self._options),
-                    config=self._values(config, self._config),
-                ),
-            )
+            key = key_of(lambda row: self._part(row, miss.key))
+            function = self._function(miss.function)
+            found = self._misses[miss.id] = replace(miss, function=function, key=key)
         return found
 
     def forget(self) -> None:
         """Drop cached misses; they are only needed while one function is compared."""
         self._misses.clear()
+
+    def _part(self, row: Part, key: Key) -> Any:
+        match row:
+            case Arrays() | Words():
+                return row.of(key)
+            case Containers():
+                return self._tree(row.of(key))
+            case Values():
+                return self._values(row.of(key), self._shared.get(row.name))
+            case _:
+                assert_never(row)
 
     def _function(self, function: Function) -> Function:
         known = self._known.get(id(function))
@@ -211,9 +215,7 @@ class Neutral:
             known = self._known[id(tree)] = tree, own
         return known[1]  # pyright: ignore[reportReturnType]
 
-    def _values(
-        self, values: tuple[tuple[str, Value], ...], only: frozenset[str] | None = None
-    ) -> tuple[tuple[str, Value], ...]:
+    def _values(self, values: Named, only: frozenset[str] | None = None) -> Named:
         if not values:
             return values
         known = self._known.get(id(values))
@@ -227,7 +229,7 @@ class Neutral:
         return known[1]  # pyright: ignore[reportReturnType]
 
 
-def _shared(sides: Sequence[Sequence[tuple[tuple[str, Value], ...]]]) -> frozenset[str]:
+def _shared(sides: Sequence[Sequence[Named]]) -> frozenset[str]:
     names = [{name for values in side for name, _ in values} for side in sides]
     return frozenset(names[0] & names[1])
 

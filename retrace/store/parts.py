@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from retrace.model import JSON, CallSite, Function, Key, Kind, Node, Receiver, Value
+from retrace.model import parts as model
 from retrace.store.decoded import (
     class_,
     named_values,
@@ -113,12 +114,23 @@ def decode_function(fields: Any) -> Function:
     )
 
 
+def _reader(part: model.Part) -> Callable[[Any], Any]:
+    match part:
+        case model.Arrays():
+            return decode_leaves
+        case model.Containers():
+            return lambda rows: tuple(map(_node, rows))
+        case model.Values():
+            return named_values
+        case model.Words():
+            return lambda rows: tuple((text(name), text(word)) for name, word in rows)
+        case _:
+            assert_never(part)
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "function": decode_function,
-    "leaves": decode_leaves,
-    "tree": lambda rows: tuple(map(_node, rows)),
-    "signature": lambda rows: tuple((text(name), text(passing)) for name, passing in rows),
-    **dict.fromkeys(("static", "options", "config"), named_values),
+    **{part.name: _reader(part) for part in model.PARTS},
     "call_site": call_site,
     "callers": lambda rows: tuple(map(call_site, rows)),
 }

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, assert_never
 
 from retrace.errors import UsageError
 from retrace.model import (
@@ -31,6 +32,7 @@ from retrace.model import (
     Key,
     Listing,
     Miss,
+    Node,
     PersistentCache,
     Program,
     Receiver,
@@ -39,6 +41,16 @@ from retrace.model import (
     Slow,
     Value,
     is_cut,
+)
+from retrace.model.parts import (
+    Arrays,
+    Containers,
+    Hidden,
+    Named,
+    Part,
+    Values,
+    Words,
+    key_of,
 )
 from retrace.store import files
 from retrace.store.equations import Equations
@@ -61,10 +73,7 @@ _SUBSCRIPT = re.compile(
 )
 """`['key']` in the name of what a function reads; the index of an item reveals nothing."""
 
-_SECRET_OPTIONS = frozenset(("compiler_options",))
-"""Options of `jit` that may hold anything."""
-
-_MAX_CONFIGS = 1 << 12
+_MAX_SHARED = 1 << 12
 _MIN_KEY_BYTES = 32
 
 
@@ -101,7 +110,7 @@ class Redaction:
         self._key = os.urandom(32) if key is None else key
         self._paths = Paths(roots, self._hash)
         self._settings = Settings(self._hash)
-        self._config: dict[int, tuple[object, tuple[tuple[str, Value], ...]]] = {}
+        self._shared: dict[int, tuple[Named, Named]] = {}
 
     def _hash(self, size: int, *parts: str) -> str:
         digest = blake2b(key=self._key, digest_size=size)
@@ -210,35 +219,26 @@ class Redaction:
 
     def key(self, key: Key, site: str) -> Key:
         """Redact the values in a cache key; `site` is that of the function, not redacted."""
-        # Unpacking all parts lets the type checker find a new one that is missing here.
-        leaves, tree, static, signature, options, config = key
-        return Key(
-            leaves=leaves,
-            tree=tuple(
-                node._replace(
-                    meta=tuple(
-                        (name, self._value(site, f"{node.path}.{name}", value))
-                        for name, value in node.meta
-                    ),
-                    made=node.made and self._class(node.made),
-                )
-                if node.meta or node.made
-                else node
-                for node in tree
-            ),
-            static=self.values(site, static),
-            signature=signature,
-            options=tuple(
-                (
-                    name,
-                    self._value(site, name, value)
-                    if name in _SECRET_OPTIONS
-                    else self._kept_value(value),
-                )
-                for name, value in options
-            ),
-            config=self._config_values(config),
+        return key_of(lambda row: self._part(row, key, site))
+
+    def _part(self, row: Part, key: Key, site: str) -> Any:
+        match row:
+            case Arrays() | Words():
+                return row.of(key)
+            case Containers():
+                return tuple([self._node(site, node) for node in row.of(key)])
+            case Values():
+                return self._named(row, site, row.of(key))
+            case _:
+                assert_never(row)
+
+    def _node(self, site: str, node: Node) -> Node:
+        if not (node.meta or node.made):
+            return node
+        meta = tuple(
+            (name, self._value(site, f"{node.path}.{name}", value)) for name, value in node.meta
         )
+        return node._replace(meta=meta, made=node.made and self._class(node.made))
 
     def said(self, text: str) -> str:
         """Redact what JAX logged about a miss: keep only its fixed words."""
@@ -373,25 +373,29 @@ class Redaction:
         """Redact named values: keep only names and types."""
         return tuple((name, self._value(site, name, value)) for name, value in values)
 
-    def _config_values(
-        self, config: tuple[tuple[str, Value], ...]
-    ) -> tuple[tuple[str, Value], ...]:
-        known = self._config.get(id(config))
-        if known is not None:
-            return known[1]
-        found = tuple(
-            (
-                name,
-                self._kept_value(value)
-                if is_of_jax(name, value)
-                else self._value("", name, value),
-            )
-            for name, value in config
-        )
-        if len(self._config) >= _MAX_CONFIGS:
-            self._config.clear()
-        self._config[id(config)] = config, found
-        return found
+    def _named(self, row: Values, site: str, values: Named) -> Named:
+        """Redact one part of a key; what misses share is redacted only once."""
+        if not row.is_context:
+            return tuple([(name, self._one(row, site, name, value)) for name, value in values])
+        known = self._shared.get(id(values))
+        if known is None:
+            found = tuple([(name, self._one(row, "", name, value)) for name, value in values])
+            if len(self._shared) >= _MAX_SHARED:
+                self._shared.clear()
+            known = self._shared[id(values)] = values, found
+        return known[1]
+
+    def _one(self, row: Values, site: str, name: str, value: Value) -> Value:
+        match row.hidden:
+            case Hidden.ALL:
+                is_kept = False
+            case Hidden.LISTED:
+                is_kept = name not in row.secret
+            case Hidden.NOT_OF_JAX:
+                is_kept = is_of_jax(name, value)
+            case _:
+                assert_never(row.hidden)
+        return self._kept_value(value) if is_kept else self._value(site, name, value)
 
     def frame(self, frame: Frame) -> Frame:
         """Redact a line of a stack."""
