@@ -22,8 +22,9 @@ from retrace.model import (
     Stage,
 )
 from retrace.model.miss_fields import MissFields
+from retrace.model.parts import VALUES
 from retrace.store.fields import encode_fields
-from retrace.store.parts import PARTS, encode_call_site, encode_function
+from retrace.store.parts import encode_call_site, encode_function
 from retrace.store.schema import MISS_LINE
 from retrace.store.writer import Writer
 
@@ -205,25 +206,27 @@ def _begin(
     line = {**line, **more}
     callers = line.pop("callers", ())
     for redaction, group in _by_redaction(writers):
-        config, place = key.config, site
+        seen, place = key, site
         if redaction is None:
             encoded = _encode(function, key, site)
             described = [encode_function(body) for body in bodies]
         else:
             place = None
-            hidden = redaction.key(key, function.site)
-            config = hidden.config
+            seen = redaction.key(key, function.site)
             where = site and redaction.call_site(site)
-            encoded = _encode(redaction.function(function), hidden, where)
+            encoded = _encode(redaction.function(function), seen, where)
             described = [encode_function(redaction.function(body)) for body in bodies]
         fields = encode_fields(line, MISS_LINE, redaction)
         if callers:
             above = callers if redaction is None else map(redaction.call_site, callers)
             encoded["callers"] = tuple(above)
         # These are often the same objects, so their parts need not be encoded each time.
-        shared = {"config": config, "call_site": place}
+        shared = {**{row.name: row.of(seen) for row in _SHARED}, "call_site": place}
         for writer in group:
             writer.miss(number, fields, encoded, described, shared)
+
+
+_SHARED = tuple([row for row in VALUES if row.is_context])
 
 
 def _known(site: CallSite | None) -> tuple[CallSite | None, MissFields]:
@@ -308,7 +311,7 @@ def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:
 
 def _encode(function: Function, key: Key, site: CallSite | None) -> dict[str, JSON]:
     encoded: dict[str, JSON] = {"function": encode_function(function)}
-    for kind in PARTS[1:7]:
+    for kind in Key._fields:
         if value := getattr(key, kind):
             encoded[kind] = value
     if site is not None:

@@ -27,7 +27,7 @@ from retrace.model import (
     Passing,
     Stage,
 )
-from retrace.model.parts import PARTS, VALUES, Arrays, named
+from retrace.model.parts import PARTS, PASSED, Arrays, named
 
 Form: TypeAlias = tuple[str, str, tuple[str, ...], str, int]
 Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
@@ -321,7 +321,7 @@ def _held_values(function: Function) -> list[tuple[str, Hashable]]:
 
 def _looks(key: Key) -> Iterator[Hashable]:
     """What arguments and static fields that compare by identity look like."""
-    for row in _PASSED:
+    for row in PASSED:
         for name, value in row.of(key):
             if value.token is not None and "#" in value.token:
                 yield name, value.type, value.text
@@ -331,7 +331,6 @@ def _looks(key: Key) -> Iterator[Hashable]:
                 yield node.path, name, value.type, value.text
 
 
-_PASSED = tuple([row for row in VALUES if not row.of_jax])
 _LEAF_COMPONENTS = frozenset(
     part for row in PARTS if isinstance(row, Arrays) for part in row.components
 )

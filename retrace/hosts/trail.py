@@ -10,7 +10,7 @@ from retrace.compare.stored import Options
 from retrace.hosts.neutral import neutral_values, placeless
 from retrace.hosts.stored import LookUp, look_ups
 from retrace.model import Key, Kind, Leaf, Miss, Run, Stage
-from retrace.model.parts import VALUES, Named, Values
+from retrace.model.parts import PASSED, VALUES, Named, Values
 from retrace.reason.verdict import Site, site_of
 
 
@@ -129,7 +129,7 @@ class _Reading:
         return (miss.program.hash, *self._around(miss.key, miss.processes))
 
     def arguments(self, miss: Miss) -> Hashable:
-        passed = [tuple(_contents(row.of(miss.key))) for row in VALUES if not row.of_jax]
+        passed = [tuple(_contents(row.of(miss.key))) for row in PASSED]
         return (self.types(miss), *passed, *self._around(miss.key, miss.processes))
 
     def types(self, miss: Miss) -> Hashable:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from retrace.model.key import Key, Leaf, Node, Passing, Value
@@ -50,7 +51,7 @@ Named: TypeAlias = tuple[tuple[str, Value], ...]
 """Values by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Row:
     name: str
     """The field of `Key`; also its name in recordings and in JSON."""
@@ -62,7 +63,6 @@ class _Row:
     """Whether a change counts more than all others when the nearest key is looked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Arrays(_Row):
     """The arrays among the arguments. Redacted recordings keep what they are."""
 
@@ -71,7 +71,6 @@ class Arrays(_Row):
         return getattr(key, self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Containers(_Row):
     """The containers of the arguments. Redaction hides the values of their static fields."""
 
@@ -80,7 +79,7 @@ class Containers(_Row):
         return getattr(key, self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Words(_Row):
     """A word for each parameter, from a closed list that redaction keeps."""
 
@@ -94,7 +93,7 @@ class Words(_Row):
         return getattr(key, self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Values(_Row):
     """Python values by name, with one component."""
 
@@ -189,6 +188,8 @@ PARTS: tuple[Part, ...] = (
 
 VALUES = tuple([row for row in PARTS if isinstance(row, Values)])
 """The parts that hold values by name."""
+PASSED = tuple([row for row in VALUES if not row.of_jax])
+"""Those of them that are arguments of the call."""
 BY_COMPONENT = {row.component: row for row in VALUES}
 
 
@@ -197,6 +198,9 @@ def key_of(part: Callable[[Part], Any]) -> Key:
     return Key(*map(part, PARTS))
 
 
+_COMPONENTS, _OF_KEY = tuple(BY_COMPONENT), attrgetter(*[row.name for row in VALUES])
+
+
 def named(key: Key) -> tuple[tuple[Component, Named], ...]:
     """The values by name of a key, with the component of their changes."""
-    return tuple([(row.component, row.of(key)) for row in VALUES])
+    return tuple(zip(_COMPONENTS, _OF_KEY(key), strict=True))

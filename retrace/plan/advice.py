@@ -22,12 +22,14 @@ from retrace.model.advice import (
     ToArgument,
     ToArray,
 )
+from retrace.model.parts import BY_COMPONENT
 from retrace.plan.candidate import VALUES, Candidate
 from retrace.plan.eager import Root
 from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
 from retrace.plan.step import Change, Proposal
+from retrace.reason.cards import card
 
 _CODES = {
     "shape": "few-sizes",
@@ -38,28 +40,20 @@ _CODES = {
 
 
 CAUSES: dict[str, frozenset[Cause]] = {
+    **{part: frozenset({cause}) for cause in Cause for part in card(cause).components},
     "function": OF_FUNCTION,
     "code": frozenset({Cause.SOURCE_CHANGED}),
-    "options": frozenset({Cause.JIT_OPTIONS_CHANGED}),
-    "config": frozenset({Cause.CONFIG_CHANGED}),
-    "static": frozenset({Cause.STATIC_ARGUMENT_CHANGED}),
-    "signature": frozenset({Cause.CALL_SIGNATURE_CHANGED}),
-    "tree": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
     "meta": frozenset({Cause.TREE_STRUCTURE_CHANGED}),
-    "shape": frozenset({Cause.SHAPE_CHANGED}),
     "rank": frozenset({Cause.SHAPE_CHANGED}),
-    "dtype": frozenset({Cause.DTYPE_CHANGED}),
-    "weak_type": frozenset({Cause.WEAK_TYPE_CHANGED}),
-    "sharding": frozenset({Cause.SHARDING_CHANGED}),
 }
 """The causes that a change of each family removes. A miss may report another cause of higher
 precedence if several things differed from its closest earlier key."""
 
 _PLAIN = {
+    **dict.fromkeys(BY_COMPONENT, "few-values"),
     "function": "jit-once",
     "options": "jit-once",
     "config": "one-config",
-    "static": "few-values",
     "meta": "reuse-object",
     "signature": "one-call-style",
     "tree": "one-structure",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
+from retrace.model.parts import PASSED, VALUES
 from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
@@ -175,17 +176,20 @@ def _hidden_causes(
 
 
 _PASSED_BY_CALLER = (
+    *(row.component for row in PASSED),
     "dtype",
     "meta",
     "rank",
     "shape",
     "sharding",
     "signature",
-    "static",
     "tree",
     "weak_type",
 )
-_QUESTIONS = ("options", "config", "code", "again", "state", "meta")
+_QUESTIONS = (
+    *(row.component for row in VALUES if row.of_jax),
+    *("code", "again", "state", "meta"),
+)
 
 
 def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:

@@ -183,12 +183,6 @@ def set_at(view: View, change: Change) -> tuple[str, ...]:
     return ()
 
 
-def of_component(changes: tuple[Change, ...], component: Component) -> str:
-    """The changes of one part of the key, or an empty string."""
-    own = [in_words(change) for change in changes if change.component is component]
-    return listed(own, 3)
-
-
 def all_of(verdict: Verdict) -> str:
     """The first two changes and the number of others, or an empty string."""
     return listed([in_words(change) for change in verdict.changes], 2, "more change")

@@ -10,6 +10,7 @@ from retrace.compare.along import Step as AlongStep
 from retrace.model import Frame
 from retrace.model import advice as model
 from retrace.model.advice import Advice
+from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised
 from retrace.present.words import listed, names, quoted
@@ -357,11 +358,16 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
 )
 """Titles from advice that says more than the changed part of the key."""
 
+
+def _one_setting(change: Change) -> str:
+    return f"one setting of {_what(change)}"
+
+
 _TITLES: dict[str, Callable[[Change], str]] = {
     "code": lambda change: f"run only the last version of {_who(change)}",
     "bodies": lambda change: f"define {_who(change)} once, outside",
+    **dict.fromkeys(BY_COMPONENT, _one_setting),
     "options": lambda change: f"one setting of {_what(change)} for {_who(change)}",
-    "config": lambda change: f"one setting of {_what(change)}",
     "static": _static,
     "meta": _static,
     "signature": lambda change: f"pass {_what(change)} one way",

@@ -302,7 +302,7 @@ def _differs_in_type(
     verdict: Verdict, advised: BranchInProgram, by_path: Mapping[str, Advice]
 ) -> bool:
     """Whether a value that is otherwise just passed also came in another type."""
-    changes = named_changes(verdict.changes, Component.STATIC)
+    changes = named_changes(verdict.changes, (Component.STATIC,))
     return len(changes) == 1 == len(advised.paths) and all(
         isinstance(by_path.get(change.path), ToArgument) and len({*types_of(change)}) > 1
         for change in changes

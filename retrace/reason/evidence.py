@@ -45,9 +45,11 @@ def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def named_changes(changes: tuple[Change, ...], component: Component) -> list[NamedChange]:
-    """The changes of one part of the key that holds values by name."""
-    return [c for c in changes if isinstance(c, NamedChange) and c.component is component]
+def named_changes(
+    changes: tuple[Change, ...], components: tuple[Component, ...]
+) -> list[NamedChange]:
+    """The changes of some parts of the key that hold values by name."""
+    return [c for c in changes if isinstance(c, NamedChange) and c.component in components]
 
 
 def values_of(change: Change) -> tuple[Value | None, Value | None]:

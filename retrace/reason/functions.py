@@ -261,9 +261,9 @@ def _differs(evidence: Evidence) -> bool:
     return Held(evidence.changes).found or (program is not None and program.kind != "identical")
 
 
-def options(evidence: Evidence) -> Advice:
+def options(components: tuple[Component, ...], evidence: Evidence) -> Advice:
     """What to do if the options of `jit` changed."""
-    found = tuple(paths(evidence.changes, Component.OPTIONS))
+    found = tuple(paths(evidence.changes, *components))
     return OneOption(paths=found, name=evidence.miss.function.name, proof=Proof.MEANING)
 
 
@@ -296,7 +296,7 @@ def _remapped(changes: tuple[Change, ...]) -> dict[str, tuple[Dim, Dim]]:
 
     Each size is a separate entry, as with array sizes.
     """
-    own = named_changes(changes, Component.CONFIG)
+    own = named_changes(changes, (Component.CONFIG,))
     if len(own) != 1 or own[0].path != "axis_env":
         return {}
     sides = [value and value.data for value in (own[0].old, own[0].new)]

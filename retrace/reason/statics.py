@@ -44,9 +44,9 @@ _BY_IDENTITY = re.compile(r".*#\d+")
 _FIELD = re.compile(r"\.(\w+)")
 
 
-def static_argument(evidence: Evidence) -> Advice:
+def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Advice:
     """What to do if a static argument has another value."""
-    own = named_changes(evidence.changes, Component.STATIC)
+    own = named_changes(evidence.changes, components)
     if (once := _define_once(own)) is not None:
         return once
     if (unused := _unused(evidence, own, in_tree=False)) is not None:

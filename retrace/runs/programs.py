@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrace.compare.programs import Constant, Difference, compare
-from retrace.model import Component, FieldChange, Listing, Miss
+from retrace.model import FieldChange, Listing, Miss
 from retrace.reason.evidence import values_of
+from retrace.reason.program import HELD
 from retrace.runs.misses import Pair
 from retrace.runs.named import number, stand_for, texts
 from retrace.runs.sides import Side
-
-_HELD = frozenset({Component.STATIC, Component.CLOSURE, Component.DEFAULTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def _listing(miss: Miss, texts: Mapping[str, Listing]) -> Listing | None:
 def _values(pair: Pair) -> Iterator[tuple[str, tuple[float, float]]]:
     """The numbers that the function was given or captured, by the user's names."""
     for change in pair.changes:
-        if change.component in _HELD or isinstance(change, FieldChange):
+        if change.component in HELD or isinstance(change, FieldChange):
             sides = list(map(texts, values_of(change)))
             for within in dict.fromkeys((*sides[0], *sides[1])):
                 old, new = number(sides[0].get(within, "")), number(sides[1].get(within, ""))

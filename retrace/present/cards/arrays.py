@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrace.model import Component
 from retrace.present.cards.card import Case, Words
-from retrace.present.changes import of_arrays, of_component
+from retrace.present.changes import of_arrays
 
 
 def _shape(case: Case) -> str:
@@ -26,7 +26,7 @@ def _weak_type(case: Case) -> str:
 
 
 def _sharding(case: Case) -> str:
-    what = of_component(case.changes, Component.SHARDING) or "the placement differs"
+    what = case.own or "the placement differs"
     return f"{case.again} because arrays are placed differently from {case.before}: {what}."
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from retrace.model import Component
 from retrace.present.cards.card import Case, Words
-from retrace.present.changes import of_component, set_at
+from retrace.present.changes import set_at
 
 
 def _options(case: Case) -> str:
-    what = of_component(case.changes, Component.OPTIONS) or "other options"
+    what = case.own or "other options"
     return f"{case.again} because `jax.jit` got different options than for {case.before}: {what}."
 
 
 def _config(case: Case) -> str:
-    what = of_component(case.changes, Component.CONFIG) or "a setting"
+    what = case.own or "a setting"
     at = "".join(f", {text}" for first in case.changes[:1] for text in set_at(case.view, first))
     return (
         f"{case.again} because JAX's configuration differs from that of {case.before}: "
@@ -22,7 +21,7 @@ def _config(case: Case) -> str:
 
 
 def _static(case: Case) -> str:
-    what = of_component(case.changes, Component.STATIC) or "a value"
+    what = case.own or "a value"
     return (
         f"{case.again} because a static argument differs from that of {case.before}: {what}. JAX "
         "compiles one program for each value of a static argument."
@@ -30,15 +29,14 @@ def _static(case: Case) -> str:
 
 
 def _signature(case: Case) -> str:
-    own = of_component(case.changes, Component.SIGNATURE)
-    what = own or "the number of arguments differs"
+    what = case.own or "the number of arguments differs"
     return (
         f"{case.again} because its arguments are passed differently from {case.before}: {what}."
     )
 
 
 def _tree(case: Case) -> str:
-    what = of_component(case.changes, Component.TREE) or "the structure differs"
+    what = case.own or "the structure differs"
     return (
         f"{case.again} because its pytree structure differs from that of {case.before}: {what}."
     )

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from retrace.model import Change, Miss, Verdict
 from retrace.present import verdict_detail
+from retrace.present.changes import in_words
 from retrace.present.view import View
-from retrace.present.words import clean
+from retrace.present.words import clean, listed
+from retrace.reason.cards import card
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,12 @@ class Case:
     def changes(self) -> tuple[Change, ...]:
         """What differs from the closest earlier call."""
         return self.verdict.changes
+
+    @property
+    def own(self) -> str:
+        """Those that have its cause, in words."""
+        parts = card(self.verdict.cause).components
+        return listed([in_words(one) for one in self.changes if one.component in parts], 3)
 
     @property
     def again(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from retrace.model import Component
 from retrace.reason import arrays, functions, statics, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
@@ -36,11 +38,14 @@ def _if_called_alike(evidence: Evidence) -> Avoidable:
     return "maybe" if meant or arrays_too or stands_for_none(evidence.miss, changes) else "yes"
 
 
+_OPTIONS = (Component.OPTIONS,)
+_STATIC = (Component.STATIC,)
+
 JIT_OPTIONS_CHANGED = Card(
-    components=(Component.OPTIONS,),
+    components=_OPTIONS,
     settled=perhaps,  # one program that donates and one that does not may both be intended
     avoidable=perhaps,
-    advice=functions.options,
+    advice=partial(functions.options, _OPTIONS),
 )
 CONFIG_CHANGED = Card(
     components=(Component.CONFIG,),
@@ -48,10 +53,10 @@ CONFIG_CHANGED = Card(
     advice=functions.config,
 )
 STATIC_ARGUMENT_CHANGED = Card(
-    components=(Component.STATIC,),
+    components=_STATIC,
     avoidable=_static_avoidable,
     proved=values.advice,
-    advice=statics.static_argument,
+    advice=partial(statics.static_argument, _STATIC),
 )
 # Also if one call passes a static argument's default and the other omits it: see
 # `reason/precedence`.
