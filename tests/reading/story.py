@@ -12,7 +12,6 @@ from retrace.model import (
     Change,
     CodeChange,
     Component,
-    ConfigChange,
     DtypeChange,
     FieldChange,
     Function,
@@ -21,9 +20,9 @@ from retrace.model import (
     Kind,
     Leaf,
     Miss,
+    NamedChange,
     Node,
     ObjectChange,
-    OptionChange,
     Passing,
     PassingChange,
     PersistentCache,
@@ -35,7 +34,6 @@ from retrace.model import (
     ShapeChange,
     ShardingChange,
     Stage,
-    StaticChange,
     TreeChange,
     Value,
     WeakTypeChange,
@@ -310,6 +308,7 @@ def changes_of_each_kind() -> tuple[Change, ...]:
     old, new = Value("float", "0.1", "0.1", True, 0.1), Value("float", "0.2", "0.2", True, 0.2)
     step = function("train_step", 41, Kind.DEF)
     leaf = array("rate", "float32", 3)
+    set_here = at(12, "jax.config.update(...)")
     there = leaf._replace(sharding="SingleDevice(1)", committed=True)
     return (
         ShapeChange("rate", (3,), (4,)),
@@ -318,10 +317,10 @@ def changes_of_each_kind() -> tuple[Change, ...]:
         ShardingChange("rate", leaf, there),
         TreeChange("rate", (leaf,), (Node("rate", "NoneType", ()),)),
         FieldChange("rate", old, new, True, "start"),
-        StaticChange("rate", old, new, True, "0.3"),
+        NamedChange(Component.STATIC, "rate", old, new, True, "0.3"),
         PassingChange("rate", Passing.POSITIONAL, Passing.KEYWORD),
-        OptionChange("rate", None, new, True),
-        ConfigChange("rate", old, new, True, (None, at(12, "jax.config.update(...)"))),
+        NamedChange(Component.OPTIONS, "rate", None, new, True),
+        NamedChange(Component.CONFIG, "rate", old, new, True, set_at=(None, set_here)),
         HeldChange(Component.CLOSURE, "rate", old, new, True, is_bound=True),
         HeldChange(Component.DEFAULTS, "rate", old, new, True),
         ObjectChange(step, step._replace(object=2, wrappers=("partial",))),

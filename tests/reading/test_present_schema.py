@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from retrace.causes import Cause
 from retrace.model import Component, Key, Kind
+from retrace.model.parts import PARTS, Arrays, Containers, Values, Words
 from retrace.present import report_json
 from tests.reading.story import Story, array, at, function, hostile, killed, training
 
@@ -50,6 +51,24 @@ def rows(of: Any) -> Any:
 VALUE = record(type=TEXT, text=TEXT, token=MAYBE_TEXT, exact=FLAG, data={})
 VALUES = table(TEXT, VALUE)
 
+_PARTS = {
+    Arrays: rows(
+        record(
+            path=TEXT,
+            shape=rows({"type": ["integer", "string"]}),
+            dtype=TEXT,
+            weak_type=FLAG,
+            sharding=MAYBE_TEXT,
+            committed=FLAG,
+            memory_kind=MAYBE_TEXT,
+            layout=MAYBE_TEXT,
+        )
+    ),
+    Containers: rows(record(path=TEXT, type=TEXT, children=rows(TEXT), meta=VALUES)),
+    Values: VALUES,
+    Words: table(TEXT, TEXT),
+}
+
 KEY = record(
     function=record(
         object=NUMBER,
@@ -63,23 +82,7 @@ KEY = record(
         around=rows(TEXT),
         reads=VALUES,
     ),
-    leaves=rows(
-        record(
-            path=TEXT,
-            shape=rows({"type": ["integer", "string"]}),
-            dtype=TEXT,
-            weak_type=FLAG,
-            sharding=MAYBE_TEXT,
-            committed=FLAG,
-            memory_kind=MAYBE_TEXT,
-            layout=MAYBE_TEXT,
-        )
-    ),
-    tree=rows(record(path=TEXT, type=TEXT, children=rows(TEXT), meta=VALUES)),
-    static=VALUES,
-    signature=table(TEXT, TEXT),
-    options=VALUES,
-    config=VALUES,
+    **{row.name: _PARTS[type(row)] for row in PARTS},
 )
 
 CALL_SITE = record(

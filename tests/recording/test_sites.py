@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 
 import retrace
 from retrace.causes import Cause
-from retrace.model import Kind, Recording, StaticChange, Verdict
+from retrace.model import Kind, NamedChange, Recording, Verdict
 from retrace.present import markdown, page, report_json, terminal
 from retrace.present.advice import advised
 from retrace.present.detail import detail
@@ -496,5 +496,5 @@ def test_a_number_that_became_an_array_is_to_be_one_at_every_call(judge_all: Jud
         assert verdict.cause is Cause.STATIC_ARGUMENT_CHANGED
         assert verdict.fix is not None and verdict.fix.code == "static-to-dynamic"
         assert "pass `rate` as an array at every call" in advised(verdict.fix)
-        (change,) = (one for one in verdict.changes if isinstance(one, StaticChange))
+        (change,) = (one for one in verdict.changes if isinstance(one, NamedChange))
         assert "an array" in detail(change).split(" -> ")

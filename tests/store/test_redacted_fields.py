@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from retrace.model import Audit, Listing, Miss, Recording, Run
+from retrace.model.parts import PARTS, VALUES, Hidden, Values, Words
 from retrace.store.redaction import Redaction
 
 _NAMES = "names of the user's code stay"
@@ -36,22 +37,29 @@ PUBLIC = {
     **dict.fromkeys(("Function.reads", "Reading.name", "Source.name"), _NAMES),
     **dict.fromkeys(("Checked.detail", "Checked.disturbed"), _NAMES),
     **dict.fromkeys(("Miss.through", "Miss.via", "Miss.raised", "Run.raised"), _NAMES),
-    **dict.fromkeys(("Key.static", "Key.signature"), _PARAMETERS),
-    **dict.fromkeys(("Key.options", "Key.config"), _PARAMETERS),
+    **dict.fromkeys(
+        (f"Key.{row.name}" for row in PARTS if isinstance(row, Values | Words)), _PARAMETERS
+    ),
     **dict.fromkeys(("Leaf.path", "Node.path", "Node.children", "Node.meta"), _KEY),
     **dict.fromkeys(("Leaf.dtype", "Leaf.shape", "Leaf.sharding", "Leaf.layout"), _ARRAYS),
     **dict.fromkeys(("Leaf.memory_kind", "Listing.inputs"), _ARRAYS),
     **dict.fromkeys(("Node.type", "Receiver.type"), _TYPES),
     **dict.fromkeys(("Callback.primitive", "Kernel.operations"), _JAX),
     **dict.fromkeys(("Pass.kind", "Pass.name", "PersistentCache.reason", "Miss.said"), _JAX),
-    **dict.fromkeys((f"Key.options Value.{one}" for one in ("text", "data", "token")), _JAX),
+    **{
+        f"Key.{row.name} Value.{one}": _JAX
+        for row in VALUES
+        if row.hidden is Hidden.LISTED
+        for one in ("text", "data", "token")
+    },
 }
 """Strings that a redacted recording still holds, each with the reason. For a field of pairs this
 is the name in each pair; the values have their own rows."""
 
 _VALUES = (
     *("Function.closure", "Function.defaults", "Function.bound", "Function.reads"),
-    *("Key.static", "Key.options", "Key.config", "Node.meta", "Receiver.value"),
+    *(f"Key.{row.name}" for row in VALUES),
+    *("Node.meta", "Receiver.value"),
     *("Reading.old", "Reading.new"),
 )
 for _place in _VALUES:

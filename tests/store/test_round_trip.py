@@ -28,6 +28,7 @@ from retrace.model import (
     Stage,
     Value,
 )
+from retrace.model.parts import VALUES
 from retrace.store.parts import encode_call_site, encode_function
 from retrace.store.reader import Reader, read, read_lines
 from retrace.store.sinks import File, Memory
@@ -102,12 +103,10 @@ functions = st.builds(
 )
 keys = st.builds(
     Key,
-    st.lists(leaves, max_size=3).map(tuple),
-    st.lists(nodes, max_size=2).map(tuple),
-    named,
-    st.lists(st.tuples(text, text), max_size=2).map(tuple),
-    named,
-    named,
+    leaves=st.lists(leaves, max_size=3).map(tuple),
+    tree=st.lists(nodes, max_size=2).map(tuple),
+    signature=st.lists(st.tuples(text, text), max_size=2).map(tuple),
+    **{row.name: named for row in VALUES},
 )
 sites = st.builds(CallSite, text, whole, text, short, st.booleans())
 misses = st.builds(
@@ -190,11 +189,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "thread": miss.thread,
                 "function": function,
                 "leaves": writer.part("leaves", key.leaves) if key.leaves else None,
-                "tree": writer.part("tree", key.tree),
-                "static": writer.part("static", key.static),
-                "signature": writer.part("signature", key.signature),
-                "options": writer.part("options", key.options),
-                "config": writer.part("config", key.config),
+                **{kind: writer.part(kind, getattr(key, kind)) for kind in Key._fields[1:]},
                 "call_site": miss.call_site
                 and writer.part("call_site", encode_call_site(miss.call_site)),
                 "parent": miss.parent and miss.number - 1,
