@@ -40,7 +40,7 @@ from retrace.model import (
 )
 from retrace.present.view import View
 from retrace.reason.verdict import judge
-from retrace.store.parts import PARTS, encode_call_site, encode_function
+from retrace.store.parts import encode_call_site, encode_function
 from retrace.store.sinks import File
 from retrace.store.writer import Writer
 
@@ -235,7 +235,7 @@ def write(story: Story, directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     writer = Writer(File(directory / f"{story.run.id}.jsonl"), story.run)
     for miss in story.misses:
-        parts = {kind: writer.part(kind, getattr(miss.key, kind)) for kind in PARTS[1:7]}
+        parts = {kind: writer.part(kind, getattr(miss.key, kind)) for kind in Key._fields}
         site = miss.call_site
         writer.miss(
             miss.number,

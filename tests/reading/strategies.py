@@ -24,6 +24,8 @@ from retrace.model import (
     Stage,
     Value,
 )
+from retrace.model.parts import PASSED, VALUES
+from retrace.reason.cards import card
 
 # A busy machine is not a failure: nothing here depends on time.
 settings.register_profile("reading", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -146,12 +148,10 @@ def keys(draw: st.DrawFn) -> Key:
     passing = st.sampled_from((Passing.POSITIONAL, Passing.KEYWORD))
     signature = {name: str(draw(passing)) for name in (*arguments, *static)}
     return Key(
-        tuple(found),
-        tuple(nodes),
-        tuple(static.items()),
-        tuple(signature.items()),
-        tuple(draw(named).items()),
-        tuple(draw(named).items()),
+        leaves=tuple(found),
+        tree=tuple(nodes),
+        signature=tuple(signature.items()),
+        **{row.name: tuple((static if row in PASSED else draw(named)).items()) for row in VALUES},
     )
 
 
@@ -213,7 +213,7 @@ class Planted(NamedTuple):
 def planted(draw: st.DrawFn) -> Planted:
     """One edit of one key: a leaf, a static value, a static field, an option..."""
     key = draw(keys())
-    edits = ["static", "options", "config", "signature", "added"]
+    edits = [*(row.name for row in VALUES), "signature", "added"]
     if key.leaves:
         edits += ["shape", "dtype", "weak_type", "sharding", "none"]
     if key.tree:
@@ -221,15 +221,11 @@ def planted(draw: st.DrawFn) -> Planted:
     if fields := [(node, name) for node in key.tree for name, _ in node.meta]:
         edits.append("meta")
     edit = draw(st.sampled_from(edits))
-    if edit in ("static", "options", "config"):
+    if (row := next((row for row in VALUES if row.name == edit), None)) is not None:
         old = key._replace(**{edit: (*getattr(key, edit), ("k", value("1")))})
         new = key._replace(**{edit: (*getattr(key, edit), ("k", draw(_others)))})
-        cause = {
-            "static": Cause.STATIC_ARGUMENT_CHANGED,
-            "options": Cause.JIT_OPTIONS_CHANGED,
-            "config": Cause.CONFIG_CHANGED,
-        }[edit]
-        return Planted(old, new, Component(edit), "k", cause)
+        cause = next(cause for cause in Cause if row.component in card(cause).components)
+        return Planted(old, new, row.component, "k", cause)
     if edit == "signature":
         old = key._replace(signature=(*key.signature, ("k", "positional")))
         new = key._replace(signature=(*key.signature, ("k", "keyword")))
