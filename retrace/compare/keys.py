@@ -36,7 +36,7 @@ from retrace.model import (
     ValueChange,
     WeakTypeChange,
 )
-from retrace.model.parts import VALUES, Named, Values, named
+from retrace.model.parts import PASSED, SETTINGS, Named, Values, named
 
 
 def function_changes(
@@ -175,7 +175,7 @@ Dimension: TypeAlias = Callable[[Miss, Miss], Iterable[Change]]
 
 DIMENSIONS: tuple[Dimension, ...] = (
     _function,
-    *(partial(_values, row) for row in sorted(VALUES, key=lambda row: not row.of_jax)),
+    *(partial(_values, row) for row in (*SETTINGS, *PASSED)),
     _signature,
     _arguments,
     _program,

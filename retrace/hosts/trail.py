@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from retrace.compare.stored import Options
 from retrace.hosts.neutral import neutral_values, placeless
 from retrace.hosts.stored import LookUp, look_ups
 from retrace.model import Key, Kind, Leaf, Miss, Run, Stage
-from retrace.model.parts import PASSED, VALUES, Named, Values
+from retrace.model.parts import PASSED, SETTINGS, Named, Values
 from retrace.reason.verdict import Site, site_of
 
 
@@ -129,7 +129,7 @@ class _Reading:
         return (miss.program.hash, *self._around(miss.key, miss.processes))
 
     def arguments(self, miss: Miss) -> Hashable:
-        passed = [tuple(_contents(row.of(miss.key))) for row in PASSED]
+        passed = self._values(PASSED, miss.key, miss.processes)
         return (self.types(miss), *passed, *self._around(miss.key, miss.processes))
 
     def types(self, miss: Miss) -> Hashable:
@@ -137,11 +137,14 @@ class _Reading:
 
     def _around(self, key: Key, spans: int | None) -> Iterator[Hashable]:
         """Everything besides the jaxpr that determines the program."""
-        local = spans is None
-        for row in VALUES:
-            if row.of_jax:
-                yield self._once(_neutral, row.of(key), row, local)
-        yield self._once(_placed, key.leaves) if local else tuple([x[4:] for x in key.leaves])
+        yield from self._values(SETTINGS, key, spans)
+        if spans is None:
+            yield self._once(_placed, key.leaves)
+        else:
+            yield tuple([leaf[4:] for leaf in key.leaves])
+
+    def _values(self, rows: Sequence[Values], key: Key, spans: int | None) -> Iterator[Hashable]:
+        return (self._once(_neutral, row.of(key), row, spans is None) for row in rows)
 
     def _once(self, make: Callable[..., Hashable], part: Any, *how: Any) -> Hashable:
         key = (make, id(part), *map(id, how))

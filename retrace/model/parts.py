@@ -189,7 +189,8 @@ PARTS: tuple[Part, ...] = (
 VALUES = tuple([row for row in PARTS if isinstance(row, Values)])
 """The parts that hold values by name."""
 PASSED = tuple([row for row in VALUES if not row.of_jax])
-"""Those of them that are arguments of the call."""
+SETTINGS = tuple([row for row in VALUES if row.of_jax])
+"""Those that are arguments of the call, and those that are settings of JAX."""
 BY_COMPONENT = {row.component: row for row in VALUES}
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
-from retrace.model.parts import PASSED, VALUES
+from retrace.model.parts import PASSED, SETTINGS
 from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import candidates
@@ -187,7 +187,7 @@ _PASSED_BY_CALLER = (
     "weak_type",
 )
 _QUESTIONS = (
-    *(row.component for row in VALUES if row.of_jax),
+    *(row.component for row in SETTINGS),
     *("code", "again", "state", "meta"),
 )
 

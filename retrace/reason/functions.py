@@ -267,7 +267,7 @@ def options(components: tuple[Component, ...], evidence: Evidence) -> Advice:
     return OneOption(paths=found, name=evidence.miss.function.name, proof=Proof.MEANING)
 
 
-def config(evidence: Evidence) -> Advice:
+def config(components: tuple[Component, ...], evidence: Evidence) -> Advice:
     """What to do if JAX's configuration changed."""
     nearest = evidence.nearest
     if axes := _remapped(evidence.changes):
@@ -279,13 +279,13 @@ def config(evidence: Evidence) -> Advice:
             and {(a, b) for _, a, b in change.resized or ((0, 0, 0),)} <= {*axes.values()}
         ]
         return FewMapped(
-            paths=(*paths(evidence.changes, Component.CONFIG), *followed),
+            paths=(*paths(evidence.changes, *components), *followed),
             name=evidence.miss.function.name,
             axes=tuple(axes),
             proof=Proof.PROGRAM if wasted else Proof.KEY,
         )
     return OneConfig(
-        paths=tuple(paths(evidence.changes, Component.CONFIG)),
+        paths=tuple(paths(evidence.changes, *components)),
         in_thread=nearest is not None and nearest.thread != evidence.miss.thread,
         proof=_proof(evidence.program),
     )

@@ -21,7 +21,7 @@ from retrace.model import (
     Verdict,
     is_cut,
 )
-from retrace.model.parts import VALUES, Arrays, Containers, Named, Part, Values, Words, key_of
+from retrace.model.parts import SETTINGS, Arrays, Containers, Named, Part, Values, Words, key_of
 
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
@@ -159,8 +159,7 @@ class Neutral:
             keys = [[verdict.miss.key for verdict in side.verdicts] for side in (old, new)]
             self._shared = {
                 row.name: _shared([[row.of(key) for key in own] for own in keys])
-                for row in VALUES
-                if row.of_jax
+                for row in SETTINGS
             }
         self._known: dict[int, tuple[object, object]] = {}
         self._misses: dict[str, Miss] = {}

@@ -39,6 +39,7 @@ def _if_called_alike(evidence: Evidence) -> Avoidable:
 
 
 _OPTIONS = (Component.OPTIONS,)
+_CONFIG = (Component.CONFIG,)
 _STATIC = (Component.STATIC,)
 
 JIT_OPTIONS_CHANGED = Card(
@@ -48,9 +49,9 @@ JIT_OPTIONS_CHANGED = Card(
     advice=partial(functions.options, _OPTIONS),
 )
 CONFIG_CHANGED = Card(
-    components=(Component.CONFIG,),
+    components=_CONFIG,
     avoidable=perhaps,
-    advice=functions.config,
+    advice=partial(functions.config, _CONFIG),
 )
 STATIC_ARGUMENT_CHANGED = Card(
     components=_STATIC,
