@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -15,11 +14,13 @@ from retrace.model import (
     DtypeChange,
     FieldChange,
     HeldChange,
+    Key,
     Leaf,
     Miss,
     NamedChange,
     Node,
     ObjectChange,
+    Passing,
     PassingChange,
     ProgramChange,
     SettingChange,
@@ -30,7 +31,7 @@ from retrace.model import (
     Value,
     WeakTypeChange,
 )
-from retrace.model.parts import Arrays, Containers, Part, Values, Words, key_of, named
+from retrace.model.parts import by_kind, named
 
 
 def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
@@ -65,28 +66,16 @@ def apply(changes: tuple[Change, ...], old: Miss) -> Miss:
                 pass  # belongs to the process, not to the key
             case _:
                 assert_never(change)
-    key = key_of(lambda row: _part(row, arguments, values, words))
+    passed = {name: how for name, how in words.items() if how != Passing.OMITTED}
+    key = by_kind(
+        old.key,
+        arrays=lambda _: tuple(arguments.leaves.values()),
+        containers=lambda _: tuple(arguments.nodes.values()),
+        values=lambda row, _: tuple(values[row.component].items()),
+        words=lambda _: tuple(passed.items()),
+    )
     frozen = {name: tuple(values.items()) for name, values in cells.items()}
-    return replace(old, key=key, function=function._replace(**frozen), program=program)
-
-
-def _part(
-    row: Part,
-    arguments: Arguments,
-    values: Mapping[Component, dict[str, Value]],
-    words: Mapping[str, str],
-) -> tuple[object, ...]:
-    match row:
-        case Arrays():
-            return tuple(arguments.leaves.values())
-        case Containers():
-            return tuple(arguments.nodes.values())
-        case Values():
-            return tuple(values[row.component].items())
-        case Words():
-            return tuple([(name, word) for name, word in words.items() if word != row.absent])
-        case _:
-            assert_never(row)
+    return replace(old, key=Key(**key), function=function._replace(**frozen), program=program)
 
 
 def _put(values: dict[str, Value], name: str, new: Value | None) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, assert_never
+from typing import NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.guards.baseline import Causes, Functions, Names, is_new, more
 from retrace.model import Key, Kind, Miss, Verdict
-from retrace.model.parts import PARTS, Arrays, Containers, Part, Values, Words
+from retrace.model.parts import by_kind, unchanged
 from retrace.present.guard import explanation
 from retrace.present.view import View
 
@@ -110,20 +110,14 @@ def _digest(miss: Miss) -> str:
 
 def _plain(key: Key) -> tuple[object, ...]:
     """A key without tokens, which differ between processes."""
-    return tuple([_part(row, key) for row in PARTS])
-
-
-def _part(row: Part, key: Key) -> object:
-    match row:
-        case Arrays() | Words():
-            return row.of(key)
-        case Containers():
-            tree = row.of(key)
-            return [(node.path, node.type, node.children, _texts(node.meta)) for node in tree]
-        case Values():
-            return _texts(row.of(key))
-        case _:
-            assert_never(row)
+    found = by_kind(
+        key,
+        arrays=unchanged,
+        containers=lambda tree: [(x.path, x.type, x.children, _texts(x.meta)) for x in tree],
+        values=lambda _, values: _texts(values),
+        words=unchanged,
+    )
+    return tuple(found.values())
 
 
 def _texts(values: Iterable[tuple[str, object]]) -> list[tuple[str, str, str]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, assert_never
 
 from retrace.model import Function, Key, Leaf, Listing, Miss, Node, Value
-from retrace.model.parts import Arrays, Containers, Named, Part, Values, Words, key_of
+from retrace.model.parts import Named, Values, by_kind, unchanged
 
 _DEVICES = re.compile(r" on \[[^]]*\]")
 _DEVICE = re.compile(r"\b([a-z]\w*):\d+(?=[,\])}]|$)")
@@ -23,22 +22,14 @@ def neutral(miss: Miss) -> Miss:
     may stand for something else.
     """
     local = miss.processes is None
-    key = key_of(lambda row: _part(row, miss.key, local))
-    return replace(miss, function=_function(miss.function), key=key)
-
-
-def _part(row: Part, key: Key, local: bool) -> Any:
-    match row:
-        case Arrays():
-            return tuple(map(placeless, row.of(key))) if local else row.of(key)
-        case Containers():
-            return tuple(map(_node, row.of(key)))
-        case Values():
-            return neutral_values(row, row.of(key), local)
-        case Words():
-            return row.of(key)
-        case _:
-            assert_never(row)
+    parts = by_kind(
+        miss.key,
+        arrays=lambda leaves: tuple(map(placeless, leaves)) if local else leaves,
+        containers=lambda tree: tuple(map(_node, tree)),
+        values=lambda row, values: neutral_values(row, values, local),
+        words=unchanged,
+    )
+    return replace(miss, function=_function(miss.function), key=Key(**parts))
 
 
 def neutral_values(row: Values, values: Named, local: bool) -> Named:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
-from retrace.model.key import Key, Leaf, Node, Passing, Value
+from retrace.model.key import Key, Leaf, Node, Value
 
 
 class Component(StrEnum):
@@ -49,6 +49,8 @@ class Hidden(Enum):
 
 Named: TypeAlias = tuple[tuple[str, Value], ...]
 """Values by name."""
+Worded: TypeAlias = tuple[tuple[str, str], ...]
+"""Words by name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,16 +81,10 @@ class Containers(_Row):
         return getattr(key, self.name)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Words(_Row):
-    """A word for each parameter, from a closed list that redaction keeps."""
+    """A `Passing` for each parameter. Redaction keeps it."""
 
-    title: str
-    """What texts call it."""
-    absent: str
-    """The word that means the same as none."""
-
-    def of(self, key: Key) -> tuple[tuple[str, str], ...]:
+    def of(self, key: Key) -> Worded:
         """This part of a key."""
         return getattr(key, self.name)
 
@@ -157,8 +153,6 @@ PARTS: tuple[Part, ...] = (
         name="signature",
         components=(Component.SIGNATURE,),
         traced=frozenset((Component.SIGNATURE,)),
-        title="passed",
-        absent=Passing.OMITTED,
     ),
     Values(
         name="options",
@@ -194,9 +188,34 @@ SETTINGS = tuple([row for row in VALUES if row.of_jax])
 BY_COMPONENT = {row.component: row for row in VALUES}
 
 
-def key_of(part: Callable[[Part], Any]) -> Key:
-    """The key that consists of what a function returns for each row."""
-    return Key(*map(part, PARTS))
+def by_kind(
+    key: Key,
+    *,
+    arrays: Callable[[tuple[Leaf, ...]], Any],
+    containers: Callable[[tuple[Node, ...]], Any],
+    values: Callable[[Values, Named], Any],
+    words: Callable[[Worded], Any],
+) -> dict[str, Any]:
+    """For each part of a key, by name, what the function for its kind returns."""
+    found: dict[str, Any] = {}
+    for row in PARTS:
+        match row:
+            case Arrays():
+                found[row.name] = arrays(row.of(key))
+            case Containers():
+                found[row.name] = containers(row.of(key))
+            case Values():
+                found[row.name] = values(row, row.of(key))
+            case Words():
+                found[row.name] = words(row.of(key))
+            case _:
+                assert_never(row)
+    return found
+
+
+def unchanged(part: Any) -> Any:
+    """For `by_kind`: the part as it is."""
+    return part
 
 
 _COMPONENTS, _OF_KEY = tuple(BY_COMPONENT), attrgetter(*[row.name for row in VALUES])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
 
 from retrace.compare.values import differences
 from retrace.model import Key, Leaf, Miss, Node, Value, Verdict
-from retrace.model.parts import PARTS, Arrays, Containers, Named, Part, Values, Words
+from retrace.model.parts import PARTS, Arrays, Containers, Named, Values, Worded, Words, by_kind
 from retrace.present.changes import array
 from retrace.present.detail import fields
 from retrace.present.words import clean, count, turned
@@ -22,32 +21,25 @@ def key_lines(verdict: Verdict, *, whole: bool = True) -> Iterator[str]:
     old = None if verdict.nearest is None else verdict.nearest.key
     yield ""
     yield "  key       " + (_against(verdict.nearest) if verdict.nearest is not None else "")
+    whole = whole or old is None
+    found = by_kind(
+        key,
+        arrays=lambda _: _leaves(key, old, whole),
+        containers=lambda tree: _tree(tree, old, whole),
+        values=lambda row, values: _values(row, values, old, whole),
+        words=_words,
+    )
     for row in sorted(PARTS, key=lambda row: _ORDER.index(type(row))):
-        yield from _part(row, key, old, whole or old is None)
+        yield from found[row.name]
 
 
 _ORDER = (Arrays, Values, Words, Containers)
 
 
-def _part(row: Part, key: Key, old: Key | None, whole: bool) -> Iterator[str]:
-    match row:
-        case Arrays():
-            return _leaves(key, old, whole)
-        case Values():
-            before = row.of(old) if old else ()
-            return _values(row, row.of(key), before, old is not None, not whole or row.is_context)
-        case Words():
-            return _words(row, row.of(key))
-        case Containers():
-            return _tree(row.of(key), old, whole)
-        case _:
-            assert_never(row)
-
-
-def _words(row: Words, words: tuple[tuple[str, str], ...]) -> Iterator[str]:
+def _words(words: Worded) -> Iterator[str]:
     if words:
-        texts = [f"{clean(name, 60)} {clean(word)}" for name, word in words[:_MAX_ARRAYS]]
-        yield f"    {row.title}: {', '.join(texts)}"
+        texts = [f"{clean(name, 60)} {clean(how)}" for name, how in words[:_MAX_ARRAYS]]
+        yield f"    passed: {', '.join(texts)}"
 
 
 def _tree(tree: tuple[Node, ...], old: Key | None, whole: bool) -> Iterator[str]:
@@ -124,14 +116,14 @@ def _placed(leaf: Leaf) -> str:
     return ", ".join(text)
 
 
-def _values(
-    row: Values, new: Named, old: Named, compared: bool, differing_only: bool
-) -> Iterator[str]:
+def _values(row: Values, new: Named, key: Key | None, whole: bool) -> Iterator[str]:
+    compared = key is not None
+    old = row.of(key) if key is not None else ()
     if not new and not old:
         return
     before, after = dict(old), dict(new)
     names = list(dict.fromkeys((*after, *before)))
-    if differing_only:  # JAX has fifty settings, and most programs set none
+    if row.is_context or not whole:  # JAX has fifty settings, and most programs set none
         texts = [name for name in names if compared and before.get(name) != after.get(name)]
         same = "as before" if compared else "(--format json has them)"
         noun = "setting" if row.of_jax else "value"

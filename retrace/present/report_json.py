@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, TypeAlias, assert_never, cast
+from typing import Any, TypeAlias, cast
 
 from retrace.causes import Cause
-from retrace.model import JSON, Key, Leaf, Miss, Node, Run, Stage, Value, Verdict
-from retrace.model.parts import PARTS, Arrays, Containers, Part, Values, Words
+from retrace.model import JSON, Leaf, Miss, Node, Run, Stage, Value, Verdict
+from retrace.model.parts import by_kind
 from retrace.present import again, dispatch, slow_json, stale, stored, verdict_detail
 from retrace.present.advice import advised
 from retrace.present.changes import change_fields
@@ -322,22 +322,14 @@ def _key(miss: Miss) -> Object:
             "around": list(miss.function.around),
             "reads": _values(miss.function.reads),
         },
-        **{row.name: _part(row, miss.key) for row in PARTS},
+        **by_kind(
+            miss.key,
+            arrays=lambda leaves: list(map(_leaf, leaves)),
+            containers=lambda tree: list(map(_node, tree)),
+            values=lambda _, values: _values(values),
+            words=dict,
+        ),
     }
-
-
-def _part(row: Part, key: Key) -> object:
-    match row:
-        case Arrays():
-            return list(map(_leaf, row.of(key)))
-        case Containers():
-            return list(map(_node, row.of(key)))
-        case Values():
-            return _values(row.of(key))
-        case Words():
-            return dict(row.of(key))
-        case _:
-            assert_never(row)
 
 
 def _node(node: Node) -> Object:

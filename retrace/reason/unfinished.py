@@ -8,12 +8,11 @@ Both misses are one program, made in two steps.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import assert_never
 
 from retrace.compare.equality import identity
 from retrace.compare.nearest import was_lowered
-from retrace.model import Key, Miss, Stage
-from retrace.model.parts import PARTS, Arrays, Containers, Named, Part, Values, Words
+from retrace.model import Key, Miss, Passing, Stage
+from retrace.model.parts import Named, by_kind
 
 
 class Unfinished:
@@ -65,22 +64,16 @@ def _is_own(miss: Miss) -> bool:
 
 def _traced(key: Key) -> Hashable:
     """The part of a key that identifies a trace: everything but placement and options."""
-    return tuple([_part(row, key) for row in PARTS if row.traced])
-
-
-def _part(row: Part, key: Key) -> Hashable:
-    match row:
-        case Arrays():
-            return frozenset([leaf[:4] for leaf in row.of(key)])
-        case Containers():
-            tree = row.of(key)
-            return frozenset([(x.path, x.type, x.children, _values(x.meta)) for x in tree])
-        case Values():
-            return _values(row.of(key))
-        case Words():
-            return frozenset([pair for pair in row.of(key) if pair[1] != row.absent])
-        case _:
-            assert_never(row)
+    found = by_kind(
+        key,
+        arrays=lambda leaves: frozenset([leaf[:4] for leaf in leaves]),
+        containers=lambda tree: frozenset(
+            [(node.path, node.type, node.children, _values(node.meta)) for node in tree]
+        ),
+        values=lambda row, values: _values(values) if row.traced else None,
+        words=lambda words: frozenset([pair for pair in words if pair[1] != Passing.OMITTED]),
+    )
+    return tuple(found.values())
 
 
 def _values(named: Named) -> Hashable:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from retrace.compare.equality import identity
 from retrace.compare.keys import NOT_IN_KEY, changes
 from retrace.compare.nearest import OUTWEIGHING
-from retrace.model import Change, Component, Key, Miss, Verdict
-from retrace.model.parts import PARTS, Arrays, Containers, Named, Part, Values, Words
+from retrace.model import Change, Component, Miss, Verdict
+from retrace.model.parts import Named, by_kind, unchanged
 from retrace.runs.functions import Same
 from retrace.runs.sides import Neutral
 
@@ -143,29 +143,22 @@ def _cost(found: Sequence[Change]) -> int:
 def _key(miss: Miss, verdict: Verdict, whole: bool) -> Hashable:
     """What two equal misses share; if `whole`, including cause, program and captured values."""
     function = miss.function
-    parts = tuple([_identity(row, miss.key) for row in PARTS])
+    found = by_kind(
+        miss.key,
+        arrays=unchanged,
+        containers=lambda tree: tuple(
+            (node.path, node.type, node.children, _identities(node.meta), node.made)
+            for node in tree
+        ),
+        values=lambda _, values: _identities(values),
+        words=unchanged,
+    )
+    parts = tuple(found.values())
     if not whole:
         return parts
     held = tuple(map(_identities, (function.closure, function.defaults, function.bound)))
     program = miss.program and miss.program.hash
     return (*parts, tuple(miss.stages), held, verdict.cause, program)
-
-
-def _identity(row: Part, key: Key) -> Hashable:
-    match row:
-        case Arrays() | Words():
-            return row.of(key)
-        case Containers():
-            return tuple(
-                [
-                    (node.path, node.type, node.children, _identities(node.meta), node.made)
-                    for node in row.of(key)
-                ]
-            )
-        case Values():
-            return _identities(row.of(key))
-        case _:
-            assert_never(row)
 
 
 def _identities(values: Named) -> tuple[Hashable, ...]:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, assert_never
 
 from retrace.model import (
     Function,
@@ -21,7 +20,7 @@ from retrace.model import (
     Verdict,
     is_cut,
 )
-from retrace.model.parts import SETTINGS, Arrays, Containers, Named, Part, Values, Words, key_of
+from retrace.model.parts import SETTINGS, Named, by_kind, unchanged
 
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
@@ -167,25 +166,20 @@ class Neutral:
     def of(self, miss: Miss) -> Miss:
         """The miss in a form that can be compared with one of the other recording."""
         if (found := self._misses.get(miss.id)) is None:
-            key = key_of(lambda row: self._part(row, miss.key))
+            parts = by_kind(
+                miss.key,
+                arrays=unchanged,
+                containers=self._tree,
+                values=lambda row, values: self._values(values, self._shared.get(row.name)),
+                words=unchanged,
+            )
             function = self._function(miss.function)
-            found = self._misses[miss.id] = replace(miss, function=function, key=key)
+            found = self._misses[miss.id] = replace(miss, function=function, key=Key(**parts))
         return found
 
     def forget(self) -> None:
         """Drop cached misses; they are only needed while one function is compared."""
         self._misses.clear()
-
-    def _part(self, row: Part, key: Key) -> Any:
-        match row:
-            case Arrays() | Words():
-                return row.of(key)
-            case Containers():
-                return self._tree(row.of(key))
-            case Values():
-                return self._values(row.of(key), self._shared.get(row.name))
-            case _:
-                assert_never(row)
 
     def _function(self, function: Function) -> Function:
         known = self._known.get(id(function))

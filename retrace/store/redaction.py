@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 from retrace.errors import UsageError
 from retrace.model import (
@@ -42,16 +42,7 @@ from retrace.model import (
     Value,
     is_cut,
 )
-from retrace.model.parts import (
-    Arrays,
-    Containers,
-    Hidden,
-    Named,
-    Part,
-    Values,
-    Words,
-    key_of,
-)
+from retrace.model.parts import Hidden, Named, Values, by_kind, unchanged
 from retrace.store import files
 from retrace.store.equations import Equations
 from retrace.store.fields import redacted
@@ -219,18 +210,14 @@ class Redaction:
 
     def key(self, key: Key, site: str) -> Key:
         """Redact the values in a cache key; `site` is that of the function, not redacted."""
-        return key_of(lambda row: self._part(row, key, site))
-
-    def _part(self, row: Part, key: Key, site: str) -> Any:
-        match row:
-            case Arrays() | Words():
-                return row.of(key)
-            case Containers():
-                return tuple([self._node(site, node) for node in row.of(key)])
-            case Values():
-                return self._named(row, site, row.of(key))
-            case _:
-                assert_never(row)
+        parts = by_kind(
+            key,
+            arrays=unchanged,
+            containers=lambda tree: tuple([self._node(site, node) for node in tree]),
+            values=lambda row, values: self._named(row, site, values),
+            words=unchanged,
+        )
+        return Key(**parts)
 
     def _node(self, site: str, node: Node) -> Node:
         if not (node.meta or node.made):
@@ -357,10 +344,6 @@ class Redaction:
         token = self._token(site, name, value.token)
         return Value(value.type, text, token, value.exact, None, self._classes(value))
 
-    def _kept_value(self, value: Value) -> Value:
-        """Keep a value that reveals nothing, except where its classes are defined."""
-        return value._replace(classes=self._classes(value)) if value.classes else value
-
     def _classes(self, value: Value) -> tuple[Class, ...]:
         return tuple(map(self._class, value.classes))
 
@@ -395,7 +378,9 @@ class Redaction:
                 is_kept = is_of_jax(name, value)
             case _:
                 assert_never(row.hidden)
-        return self._kept_value(value) if is_kept else self._value(site, name, value)
+        if not is_kept:
+            return self._value(site, name, value)
+        return value._replace(classes=self._classes(value)) if value.classes else value
 
     def frame(self, frame: Frame) -> Frame:
         """Redact a line of a stack."""
