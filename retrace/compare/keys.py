@@ -36,7 +36,7 @@ from retrace.model import (
     ValueChange,
     WeakTypeChange,
 )
-from retrace.model.parts import PASSED, SETTINGS, Named, Values, named
+from retrace.model.parts import PASSED, SETTINGS, Named, named
 
 
 def function_changes(
@@ -77,21 +77,27 @@ def _function(old: Miss, new: Miss) -> Iterator[Change]:
     yield from function_changes(old.function, new.function)
 
 
-def _values(row: Values, old: Miss, new: Miss) -> Iterator[Change]:
-    for name, a, b in _differing(row.of(old.key), row.of(new.key)):
-        change = NamedChange(row.component, name, a, b, _exact(a, b))
-        if row.of_jax:
-            sides = ((old, a), (new, b))
-            old_at, new_at = [v and dict(miss.settings).get(name) for miss, v in sides]
-            yield change._replace(set_at=(old_at, new_at))
-        else:
-            # If the value passed is not the default, the value has changed as well.
-            default = dict(new.function.defaults).get(name)
-            other = new if b is None else old
-            as_array = (a is None or b is None) and any(
-                leaf.path == name for leaf in other.key.leaves
-            )
-            yield change._replace(default=default and default.text, as_array=as_array)
+def _named(old: Miss, new: Miss) -> Iterator[Change]:
+    for row in (*SETTINGS, *PASSED):
+        for name, a, b in _differing(row.of(old.key), row.of(new.key)):
+            change = NamedChange(row.component, name, a, b, _exact(a, b))
+            yield _set_at(change, old, new) if row.of_jax else _passed(change, old, new)
+
+
+def _set_at(change: NamedChange, old: Miss, new: Miss) -> NamedChange:
+    sides = ((old, change.old), (new, change.new))
+    before, after = [side and dict(miss.settings).get(change.path) for miss, side in sides]
+    return change._replace(set_at=(before, after))
+
+
+def _passed(change: NamedChange, old: Miss, new: Miss) -> NamedChange:
+    # If the value passed is not the default, the value has changed as well.
+    default = dict(new.function.defaults).get(change.path)
+    other = new if change.new is None else old
+    as_array = (change.old is None or change.new is None) and any(
+        leaf.path == change.path for leaf in other.key.leaves
+    )
+    return change._replace(default=default and default.text, as_array=as_array)
 
 
 def _signature(old: Miss, new: Miss) -> Iterator[Change]:
@@ -175,7 +181,7 @@ Dimension: TypeAlias = Callable[[Miss, Miss], Iterable[Change]]
 
 DIMENSIONS: tuple[Dimension, ...] = (
     _function,
-    *(partial(_values, row) for row in (*SETTINGS, *PASSED)),
+    _named,
     _signature,
     _arguments,
     _program,

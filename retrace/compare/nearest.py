@@ -34,8 +34,8 @@ Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
 
 TRACED = frozenset(part for row in PARTS for part in row.traced)
 """Components that can only differ if the function was traced again."""
-OUTWEIGHING = frozenset(part for row in PARTS if row.outweighs for part in row.components)
-"""Components of which a change counts more than all others."""
+OUTWEIGHING = tuple([part for row in PARTS if row.outweighs for part in row.components])
+"""Components of which a change counts more than all others. In a tuple, one is found quickly."""
 
 _ABSENT = object()
 

@@ -68,25 +68,13 @@ class _Row:
 class Arrays(_Row):
     """The arrays among the arguments. Redacted recordings keep what they are."""
 
-    def of(self, key: Key) -> tuple[Leaf, ...]:
-        """This part of a key."""
-        return getattr(key, self.name)
-
 
 class Containers(_Row):
     """The containers of the arguments. Redaction hides the values of their static fields."""
 
-    def of(self, key: Key) -> tuple[Node, ...]:
-        """This part of a key."""
-        return getattr(key, self.name)
-
 
 class Words(_Row):
     """A `Passing` for each parameter. Redaction keeps it."""
-
-    def of(self, key: Key) -> Worded:
-        """This part of a key."""
-        return getattr(key, self.name)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,16 +186,17 @@ def by_kind(
 ) -> dict[str, Any]:
     """For each part of a key, by name, what the function for its kind returns."""
     found: dict[str, Any] = {}
-    for row in PARTS:
+    part: Any  # of the type that belongs to its kind
+    for row, part in zip(PARTS, key, strict=True):
         match row:
             case Arrays():
-                found[row.name] = arrays(row.of(key))
+                found[row.name] = arrays(part)
             case Containers():
-                found[row.name] = containers(row.of(key))
+                found[row.name] = containers(part)
             case Values():
-                found[row.name] = values(row, row.of(key))
+                found[row.name] = values(row, part)
             case Words():
-                found[row.name] = words(row.of(key))
+                found[row.name] = words(part)
             case _:
                 assert_never(row)
     return found
