@@ -98,15 +98,22 @@ class JointFlops:
 
 
 def _fits(known: Mapping[Size, float]) -> tuple[_Polynomial, ...]:
-    """All polynomials with the fewest terms that reproduce every count; one count is spare."""
+    """All polynomials with the fewest terms, or one more, that reproduce every count.
+
+    Two counts are spare for the fewest terms: `2 + a * b` gives what `1 + a + b` does where one
+    of them is 1, so only what both say of other sizes is known.
+    """
     if not known or len(axes := next(iter(known))) not in _MAX_TERMS:
         return ()
     sizes = _spread(sorted(known))
     terms = list(_terms(len(axes)))
-    for number in range(1, min(_MAX_TERMS[len(axes)], len(sizes) - 1) + 1):
+    fits: list[_Polynomial] = []
+    for number in range(1, min(_MAX_TERMS[len(axes)] + 1, len(sizes) - 1) + 1):
+        is_last = bool(fits)
         found = [_fit(own, sizes, known) for own in combinations(terms, number)]
-        if fits := tuple(one for one in found if one is not None):
-            return fits
+        fits += [one for one in found if one is not None]
+        if is_last:
+            return tuple(fits)
     return ()
 
 

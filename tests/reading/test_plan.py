@@ -139,6 +139,8 @@ TERMS = [(i, j) for i in range(3) for j in range(3) if i + j <= 3 and (i, j) != 
     st.booleans(),
 )
 @example({(0, 0): 1, (1, 1): 3}, {(64, 16), (32, 32), (16, 64), (8, 128)}, False)
+@example({(0, 0): 1, (0, 1): 1, (1, 0): 1}, {(1, 1), (1, 2), (2, 1)}, False)
+@example({(0, 0): 1, (0, 1): 1, (1, 0): 1}, {(1, n) for n in range(1, 8)} | {(2, 1)}, False)
 def test_flops_of_corners_follow_the_law_or_are_unknown(
     law: dict[Size, int], sizes: set[Size], on_a_curve: bool
 ) -> None:
