@@ -53,14 +53,14 @@ class Journal:
         """Further writers for functions jitted with these options (`retrace.jit`)."""
         self.owned: tuple[Writer, ...] = ()
         """The further writers that have started."""
-        self.told: Callable[[int, Event, tuple[Function, ...]], None] | None = None
+        self.on_event: Callable[[int, Event, tuple[Function, ...]], None] | None = None
         """Called immediately, on the stack of the call, with each event of a miss."""
         self.noted: Callable[[int, Function, Key, CallSite | None], None] | None = None
         """Called immediately with what is known about a miss, as it begins or later."""
         self.losses: list[str] = []
         """What could not be recorded, in order, up to a limit."""
         self._writers: dict[int, tuple[Writer, ...]] = {}
-        self._told_all: tuple[Writer, ...] = ()
+        self._with_backend: tuple[Writer, ...] = ()
 
     def readers_of(self, info: Any) -> tuple[Writer, ...]:
         """The writers that get the misses of a function jitted with `info`."""
@@ -102,8 +102,8 @@ class Journal:
         fields["at"], fields["thread"] = time.time(), _thread_name()
         if self.noted is not None:
             self.noted(number, function, key, site)
-        if self.told is not None and self.writers:
-            self.told(number, "begun", (function, *bodies))
+        if self.on_event is not None and self.writers:
+            self.on_event(number, "begun", (function, *bodies))
         later = around or partial(_known, site)
         self._write(partial(_begin, number, function, key, later, fields, writers, bodies))
 
@@ -112,15 +112,15 @@ class Journal:
         # A writer that did not get the earlier miss could not make sense of this one.
         writers = self._writers[number] = self._writers.get(before, ())
         fields["at"], fields["thread"] = time.time(), _thread_name()
-        if self.told is not None and self.writers:
-            self.told(number, "begun", ())
+        if self.on_event is not None and self.writers:
+            self.on_event(number, "begun", ())
         self._write(partial(_again, number, before, site, fields, writers))
 
     def amend(self, number: int, fields: MissFields) -> None:
         """More became known about a miss; parts are given by content."""
         writers = self._writers.get(number, ())
-        if self.told is not None and _COMPILE in _stages(fields):
-            self.told(number, "compiled", ())
+        if self.on_event is not None and _COMPILE in _stages(fields):
+            self.on_event(number, "compiled", ())
         if writers:
             self._write(partial(_amend, number, fields, writers))
 
@@ -128,8 +128,8 @@ class Journal:
         """The operation of a miss that began with its body is now known."""
         if self.noted is not None:
             self.noted(number, function, key, None)
-        if self.told is not None and self.writers:
-            self.told(number, "known", (function,))
+        if self.on_event is not None and self.writers:
+            self.on_event(number, "known", (function,))
         if writers := self._writers.get(number, ()):
             self._write(partial(_replace, number, function, key, fields, writers))
 
@@ -149,14 +149,14 @@ class Journal:
     def tell_backend(self) -> None:
         """Write once per writer where compiled programs run."""
         everybody = self._all()
-        if everybody == self._told_all:
+        if everybody == self._with_backend:
             return
-        untold = [writer for writer in everybody if not writer.told_backend]
-        if not untold or (backend := running()) is None:
+        missing = [writer for writer in everybody if not writer.has_backend]
+        if not missing or (backend := running()) is None:
             return
-        self._told_all = everybody
-        for writer in untold:
-            writer.told_backend = True
+        self._with_backend = everybody
+        for writer in missing:
+            writer.has_backend = True
             fields = backend._asdict()
             fields["backend"] = fields.pop("platform")
             fields["settings"] = settings()

@@ -66,9 +66,9 @@ def records() -> bool:
 
 def start_quietly(directory: str, attempt: Attempt) -> None:
     """Like `start`, but a failure is reported and the program goes on."""
-    told = partial(send, "cannot record with this jax; the program goes on without")
+    report = partial(send, "cannot record with this jax; the program goes on without")
     assign(Path(directory), attempt)
-    contain(told, start, Path(directory))
+    contain(report, start, Path(directory))
 
 
 def call(function: Callable[[], None]) -> None:
@@ -147,8 +147,8 @@ def _arrived() -> None:
     directories, _waiting[:] = list(_waiting), []
     functions, _calls[:] = list(_calls), []
     # A failure here would surface in the program's own `import jax`.
-    told = partial(send, "cannot record with this jax; the program goes on without")
-    contain(told, _begin, directories, functions)
+    report = partial(send, "cannot record with this jax; the program goes on without")
+    contain(report, _begin, directories, functions)
 
 
 def _begin(directories: list[Path], functions: list[Callable[[], None]]) -> None:

@@ -196,10 +196,10 @@ def around(stack: Sequence[Line]) -> Around:
             break  # the frames further out belong to the program's call, not to this code
         elif within is None and is_tree_map(code):
             within = "tree"
-    told = "".join(lines).encode(errors="replace")
+    written = "".join(lines).encode(errors="replace")
     return Around(
         _site_of(own[0], in_library=False) if own else _innermost(stack),
-        hashlib.blake2b(told, digest_size=8).hexdigest(),
+        hashlib.blake2b(written, digest_size=8).hexdigest(),
         None if entry is None else _site_of(entry, in_library=False),
         through,
         within,

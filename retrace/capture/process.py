@@ -59,10 +59,10 @@ def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
 
 def _daemon_of() -> int | None:
     """The parent that ends this process when it exits, if this is a multiprocessing daemon."""
-    told: Any = sys.modules.get("multiprocessing.process")
-    if told is None or not told.current_process().daemon:
+    module: Any = sys.modules.get("multiprocessing.process")
+    if module is None or not module.current_process().daemon:
         return None
-    parent = told.parent_process()
+    parent = module.parent_process()
     return None if parent is None else parent.pid
 
 

@@ -220,7 +220,7 @@ class Recorder:
             if (cache := lookup.outcome(seconds)) is not None:
                 fields["persistent_cache"] = cache
             if top is None:
-                fields |= self._compiled_untold(number, frame)
+                fields |= self._compiled_at_end(number, frame)
             self._compiled(number, seconds, frame)
         else:
             self._thread.lowered = number
@@ -247,7 +247,7 @@ class Recorder:
             if one.looks() and not is_staging():
                 one.missed()
 
-    def _compiled_untold(self, number: int, frame: FrameType) -> MissFields:
+    def _compiled_at_end(self, number: int, frame: FrameType) -> MissFields:
         """Do what the beginning of a compilation needs, if JAX reports only its end."""
         if self.meeting is not None:
             self._meet(self.meeting, number, frame)
@@ -335,13 +335,13 @@ class Recorder:
 
     def blind(self) -> list[str]:
         """Why misses may go unseen with this version of JAX and Python."""
-        return [*interpreter.losses(), *names.losses_told()]
+        return [*interpreter.losses(), *names.losses_counted()]
 
     def began(self, writer: Writer) -> None:
         """Write into a recording what this version of JAX and Python does not expose."""
         for loss in interpreter.losses():
             writer.loss(loss)
-        for name, number in names.losses_told().items():
+        for name, number in names.losses_counted().items():
             writer.loss(name, number)
         if writer.run.commit is not None and (checkout := process.checkout()) is not None:
             # May check thousands of files, so it runs while XLA compiles, or at the end.

@@ -23,13 +23,13 @@ _WRITE_INTERVAL = 1.0
 class _Calls:
     """The calls of one program, counted without a lock: `next` of an iterator is atomic."""
 
-    __slots__ = ("_asked", "_counter", "number", "told")
+    __slots__ = ("_asked", "_counter", "number", "written")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._counter = count()
         self._asked = 0
-        self.told = 0
+        self.written = 0
 
     def add(self) -> None:
         next(self._counter)
@@ -47,7 +47,7 @@ class Served:
         self._programs: ByObject[_Calls] = ByObject()
         self._by_number: dict[int, _Calls] = {}
         self._due = 0.0
-        self._end = tell(self._told)
+        self._end = tell(self._compiled)
         if self._end is None:
             journal.lose(LOSS)
 
@@ -63,7 +63,7 @@ class Served:
         self._programs.clear()
         self._by_number = {}
 
-    def _told(self, executable: object, frame: FrameType) -> None:
+    def _compiled(self, executable: object, frame: FrameType) -> None:
         self._guarded(self._count, executable, frame)
 
     def _count(self, executable: object, frame: FrameType) -> None:
@@ -90,6 +90,6 @@ class Served:
         self._due = monotonic() + _WRITE_INTERVAL
         for calls in list(self._by_number.values()):
             total = calls.total()
-            if total != calls.told:
-                calls.told = total
+            if total != calls.written:
+                calls.written = total
                 self._journal.amend(calls.number, {"calls": total})

@@ -74,17 +74,17 @@ class Session:
 
     def refuse(
         self,
-        told: Callable[[int, Event, tuple[Function, ...]], None] | None,
+        on_event: Callable[[int, Event, tuple[Function, ...]], None] | None,
         refusal: Callable[[], BaseException | None] | None,
     ) -> None:
         """Ask at each call that misses what to raise there; None to stop.
 
         Args:
-            told: called with the number of each miss, the event, and its function with the
+            on_event: called with the number of each miss, the event, and its function with the
                 bodies that it runs, if they are known.
             refusal: called after that, in the thread and on the stack of the call.
         """
-        self.recorder.journal.told = told
+        self.recorder.journal.on_event = on_event
         self._hooks.refuse(refusal)
 
     def meet(

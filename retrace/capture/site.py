@@ -55,7 +55,7 @@ class Sites:
         number = self._tokens.number(function) or 0
         found = self._around.get(number)
         if found is None:
-            found = self._around[number] = _told(self._inside(function, _MAX_DEPTH))
+            found = self._around[number] = _described(self._inside(function, _MAX_DEPTH))
         return found
 
     def within(self, receiver: Any) -> Around:
@@ -66,7 +66,7 @@ class Sites:
         number = self._tokens.number(receiver)
         found = None if number is None else self._around.get(number)
         if found is None:
-            found = _told(self._held(receiver, _MAX_DEPTH))
+            found = _described(self._held(receiver, _MAX_DEPTH))
             if number is not None:
                 self._around[number] = found
         return found
@@ -131,7 +131,7 @@ class Sites:
         return "", ""
 
 
-def _told(held: list[tuple[str, str]]) -> Around:
+def _described(held: list[tuple[str, str]]) -> Around:
     """Join sites and names into a part of a definition site."""
     text = "; ".join([site for site, _ in held])
     if len(text) > _MAX_LENGTH:

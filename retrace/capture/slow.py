@@ -151,8 +151,8 @@ class Clock:
             rows, named = kernels(written, seconds, machine)
             compiling = compiling._replace(kernels=rows, named=named)
         kept = None if given is None else self._keep(given)
-        told = Slow(compiling=compiling, memory=memory, module=kept, over=self._over)
-        self._journal.amend(number, {"slow": told})
+        observed = Slow(compiling=compiling, memory=memory, module=kept, over=self._over)
+        self._journal.amend(number, {"slow": observed})
 
     def _keep(self, given: Given) -> Module:
         if self._room <= 0:

@@ -117,7 +117,7 @@ class _Text:
             self._put(repr(value))
         elif kind in _PLAIN:
             self._put(self._scalar(value, kind))
-        elif kind not in _CONTAINERS and self._is_told(value, kind):
+        elif kind not in _CONTAINERS and self._put_plain(value, kind):
             pass
         elif depth >= _MAX_DEPTH or id(value) in self._open:
             self.whole = False
@@ -127,7 +127,7 @@ class _Text:
             self._container(value, kind, depth)
             self._open.pop()
 
-    def _is_told(self, value: Any, kind: type) -> bool:
+    def _put_plain(self, value: Any, kind: type) -> bool:
         """Write the text of a value that is not a container; False if it is one."""
         if derives(kind, enum.Enum):
             self._put(f"{own(kind, '__name__')}.{(fields(value) or {}).get('_name_')}")

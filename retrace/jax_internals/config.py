@@ -68,7 +68,7 @@ def context(
     known = _names(len(values))
     row = tuple(
         [
-            value if type(value) in _PLAIN else _told(name, value, snapshot)
+            value if type(value) in _PLAIN else _described(name, value, snapshot)
             for name, value in zip(known, values, strict=True)
         ]
     )
@@ -159,10 +159,10 @@ def _names(count: int) -> tuple[str | None, ...]:
     if hasattr(jax, "make_user_context"):
         # Only user contexts can be added after JAX is imported.
         found = tuple(["user_context" if name is None else name for name in found])
-    return _told_apart((*found, *only))
+    return _distinct((*found, *only))
 
 
-def _told_apart(names: tuple[str | None, ...]) -> tuple[str | None, ...]:
+def _distinct(names: tuple[str | None, ...]) -> tuple[str | None, ...]:
     """Make names unique: the second of two user contexts becomes `user_context[1]`."""
     return tuple(
         [
@@ -229,7 +229,7 @@ def _plain(value: JSON) -> Value:
     return Value(type(value).__name__, text, text, True, value)
 
 
-def _told(name: str | None, value: Any, snapshot: Callable[[object], Value] | None) -> Value:
+def _described(name: str | None, value: Any, snapshot: Callable[[object], Value] | None) -> Value:
     return _axes(value) if name == AXES else _special(value, snapshot)
 
 
@@ -237,14 +237,14 @@ def _axes(env: Any) -> Value:
     """The named axes being mapped over at the call, with their sizes."""
     is_pairs = isinstance(env, tuple)  # jax 0.6
     sizes = {str(axis): size for axis, size in (env if is_pairs else AXIS_SIZES.of(env).items())}
-    told = [f"{axis}:{size}" for axis, size in sizes.items()]
+    axes = [f"{axis}:{size}" for axis, size in sizes.items()]
     if not is_pairs:
-        told += [
+        axes += [
             f"{label}={sorted(map(str, given))}"
             for label, axes in OTHER_AXES.items()
             if (given := axes.of(env))
         ]
-    text = ", ".join(told)
+    text = ", ".join(axes)
     return Value(type(env).__name__, text, text, True, sizes or None)
 
 

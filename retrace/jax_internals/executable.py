@@ -68,11 +68,11 @@ def _given(computation: Any, options: Any) -> Given | None:
         text,
         int(options.num_partitions),
         int(options.num_replicas),
-        tuple((name, _told(value)) for name, value in overrides),
+        tuple((name, _text(value)) for name, value in overrides),
     )
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -81,12 +81,12 @@ def _none() -> None:
 
 
 def _memory(executable: Any) -> Memory | None:
-    told = executable.get_compiled_memory_stats()
+    stats = executable.get_compiled_memory_stats()
     sizes = [
-        getattr(told, f"{name}_size_in_bytes", 0)
+        getattr(stats, f"{name}_size_in_bytes", 0)
         for name in ("argument", "output", "temp", "alias", "generated_code")
     ]
     arguments, outputs, temporaries, aliased, code = map(int, sizes)
     # CPU backends report the code size in another field.
-    code = max(code, int(getattr(told, "host_generated_code_size_in_bytes", 0)), 0)
+    code = max(code, int(getattr(stats, "host_generated_code_size_in_bytes", 0)), 0)
     return Memory(arguments, outputs, temporaries, aliased, code)

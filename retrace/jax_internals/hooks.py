@@ -242,7 +242,7 @@ class Hooks:
             self._give_up(self._refused(), stage, name, frame)
 
     def _stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
-        self._witness.told(stage)
+        self._witness.reported(stage)
         self.observer.stage_started(stage, name, frame)
 
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
@@ -260,9 +260,9 @@ class Hooks:
 
     def _stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
         if stage is not _TRACE:
-            self._witness.told(stage)
+            self._witness.reported(stage)
         elif _SENDS_TRACE_EVENTS:
-            self._trace_told()
+            self._trace_reported()
         self.observer.stage_ended(stage, name, seconds, frame)
 
     def _give_up(self, why: BaseException | None, stage: Stage, name: str, at: FrameType) -> None:
@@ -321,7 +321,7 @@ class Hooks:
         self._undo.append(undo)
 
     def _on_real_trace(self, frame: int) -> None:
-        self._witness.told(_TRACE)
+        self._witness.reported(_TRACE)
         traces = self._thread.traces
         if traces and traces[-1].frame == frame:
             return  # reported twice
@@ -341,7 +341,7 @@ class Hooks:
         trace.caller = None
         trace.started = perf_counter()
 
-    def _trace_told(self) -> None:
+    def _trace_reported(self) -> None:
         # Until 0.8 the event is sent from inside a real trace.
         if not self._heard and (traces := self._thread.traces) and not traces[-1].frame:
             self.observer.lost(losses.TRACES)
@@ -353,7 +353,7 @@ class Hooks:
         self.guarded(self._exit, trace)
 
     def _enter(self, given: tuple[Any, ...], caller: FrameType, cached: Any) -> Trace:
-        self._witness.told(_TRACE)
+        self._witness.reported(_TRACE)
         trace = Trace(_unwrapped(given[0] if given else None), caller, given)
         if not self._heard:
             trace.cached, trace.misses = cached, _misses(cached)
@@ -385,8 +385,8 @@ def _none() -> None:
 
 def _misses(cached: Any) -> int:
     """Number of misses of JAX's tracing cache, if it counts them."""
-    told = getattr(cached, "cache_info", None)
-    return getattr(told(), "misses", 0) if told is not None else 0
+    reported = getattr(cached, "cache_info", None)
+    return getattr(reported(), "misses", 0) if reported is not None else 0
 
 
 def _raise(error: BaseException | None) -> None:

@@ -232,9 +232,9 @@ class _Walk:
         ]
         if len(known) < len(stacks):
             places = [renumbered[index] for index in places]
-        told = tuple(known)
+        distinct = tuple(known)
         contained = {hash_: listing.id for hash_, listing in self._inner.items()}
-        named = f"{hash_} {told} {array('l', places).tobytes().hex()} {contained}"
+        named = f"{hash_} {distinct} {array('l', places).tobytes().hex()} {contained}"
         return Listing(
             id=hashlib.blake2b(named.encode(errors="replace"), digest_size=12).hexdigest(),
             hash=hash_,
@@ -244,7 +244,7 @@ class _Walk:
             equations=equations,
             wires=wires,
             places=places,
-            stacks=told,
+            stacks=distinct,
             outputs=outputs,
             inner=contained,
         )

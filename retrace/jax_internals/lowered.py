@@ -44,7 +44,7 @@ def lowered_with(frame: FrameType) -> Callable[[], str] | None:
 
 def _digest(avals: Sequence[Any], results: object, given: Sequence[Any]) -> str:
     types = [len(avals), *map(_type, avals[:_MAX_ARRAYS])]
-    parts = [types, results, *map(_told, given)]
+    parts = [types, results, *map(_texts, given)]
     return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
@@ -54,12 +54,12 @@ def _type(aval: Any) -> str:
     return f"{getattr(aval, 'dtype', None)}{getattr(aval, 'shape', aval)}"
 
 
-def _told(values: object) -> object:
+def _texts(values: object) -> object:
     if not isinstance(values, tuple | list):
         return None if values is None else repr(values)
     items = cast("Iterable[Any]", values)
-    told = [_text(value) for _, value in zip(range(_MAX_ARRAYS), items, strict=False)]
-    return [len(told), *told] if any(told) else len(told)
+    texts = [_text(value) for _, value in zip(range(_MAX_ARRAYS), items, strict=False)]
+    return [len(texts), *texts] if any(texts) else len(texts)
 
 
 def _text(value: Any) -> str:

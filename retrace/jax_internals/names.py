@@ -78,13 +78,13 @@ def lose(loss: Loss) -> bool:
     return True
 
 
-def losses_told() -> Counter[str]:
+def losses_counted() -> Counter[str]:
     """The losses of a recording, with the number of names missing when it was switched on."""
     if _absent is None:
         check()
-    told = Counter(_absent)
-    told.update(_found_gone - told.keys())
-    return Counter({loss.name: number for loss, number in told.items()})
+    counted = Counter(_absent)
+    counted.update(_found_gone - counted.keys())
+    return Counter({loss.name: number for loss, number in counted.items()})
 
 
 def unseen() -> tuple[str, ...]:

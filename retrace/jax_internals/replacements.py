@@ -73,11 +73,11 @@ def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
             hashfn(own)
             return own.hashed.hexdigest(), own.content
 
-        def told() -> bool:
+        def report_part() -> bool:
             digest = hash_obj.copy().hexdigest()
             return hooks.observer.cache_key_part(last_serialized, digest, alone)
 
-        if hooks.guarded(told) is False:
+        if hooks.guarded(report_part) is False:
             unasked = hash_obj
 
     return _log_cache_key_hash

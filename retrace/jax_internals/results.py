@@ -15,8 +15,8 @@ def digest(jaxpr: Any) -> str | None:
     if paths == ("result",) or not isinstance(paths, tuple | None):
         return None
     # No paths at all, as for an operation under a gradient, also changes the key.
-    told = repr(cast("tuple[str, ...] | None", paths))
-    return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    text = repr(cast("tuple[str, ...] | None", paths))
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def result_paths(jaxpr: Any) -> object:

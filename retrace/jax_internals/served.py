@@ -37,8 +37,8 @@ def tell(served: Callable[[object, FrameType], None]) -> Callable[[], None] | No
         served(executable, sys._getframe(1))
         return None
 
-    told: Any = refuse
-    told.__wrapped__ = original
+    replacement: Any = refuse
+    replacement.__wrapped__ = original
     setattr(module, name, refuse)
 
     def end() -> None:

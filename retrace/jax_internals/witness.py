@@ -20,9 +20,9 @@ _COUNTS: Mapping[Stage, Row] = {
     Stage.COMPILE: at.COUNT_OF_COMPILATIONS,
 }
 _SENTENCES = {
-    Stage.TRACE: "JAX traced and told nobody",
-    Stage.LOWER: "JAX lowered and told nobody",
-    Stage.COMPILE: "JAX compiled and told nobody",
+    Stage.TRACE: "JAX traced without reporting it",
+    Stage.LOWER: "JAX lowered without reporting it",
+    Stage.COMPILE: "JAX compiled without reporting it",
 }
 
 
@@ -31,18 +31,18 @@ class Witness:
 
     def __init__(self) -> None:
         self._before: dict[Stage, int] = {}
-        self._told: set[Stage] = set()
+        self._reported: set[Stage] = set()
         self._ever = False
         """Whether JAX has reported anything in this process."""
 
     def begin(self) -> None:
         """Start, when recording is switched on."""
-        self._told = set()
+        self._reported = set()
         self._before = _counts()
 
-    def told(self, stage: Stage) -> None:
+    def reported(self, stage: Stage) -> None:
         """Note that JAX reported a stage."""
-        self._told.add(stage)
+        self._reported.add(stage)
         self._ever = True
 
     def silent(self) -> list[str]:
@@ -51,7 +51,7 @@ class Witness:
         found = [
             _SENTENCES[stage]
             for stage, before in self._before.items()
-            if stage not in self._told and _grew(before, now.get(stage, before))
+            if stage not in self._reported and _grew(before, now.get(stage, before))
         ]
         if not self._ever and len(now) < sum(row.expected for row in _COUNTS.values()):
             found.append("no miss was seen so far, and this JAX does not count its own work")
@@ -67,6 +67,6 @@ def _counts() -> dict[Stage, int]:
     """The number of misses of each cache that counts them."""
     found: dict[Stage, int] = {}
     for stage, row in _COUNTS.items():
-        if row.expected and (told := row.value()) is not None:
-            found[stage] = int(told().misses)
+        if row.expected and (reported := row.value()) is not None:
+            found[stage] = int(reported().misses)
     return found

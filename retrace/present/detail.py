@@ -181,7 +181,7 @@ def another_class(known: Class) -> str:
 
 def _value(old: Value, new: Value, unequal: str) -> str:
     type_ = _short_type(new.type)
-    if old.text == new.text and _is_untold_array(new):
+    if old.text == new.text and _is_unread_array(new):
         return f"another {new.text} array; its contents were not compared"
     if same_content(old, new):
         if old.token is None or new.token is None:
@@ -210,7 +210,7 @@ def _short_type(full: str) -> str:
     return name if any(part.startswith("_") for part in modules) else ".".join([*modules, name])
 
 
-def _is_untold_array(value: Value) -> bool:
+def _is_unread_array(value: Value) -> bool:
     # For a NumPy array, the contents are in the data.
     return _ARRAY.fullmatch(value.text) is not None and not isinstance(value.data, dict)
 

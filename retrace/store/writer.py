@@ -111,7 +111,7 @@ class Writer:
         """Why nothing can be written at the moment; None if all is well."""
         self.lost = 0
         """Lines lost since the last one written; parts are counted with their misses."""
-        self.told_backend = False
+        self.has_backend = False
         """Whether the caller has written where compiled programs run."""
         self._sink = sink
         self._turn = turn
