@@ -26,7 +26,7 @@ from retrace.model.advice import (
     Sure,
 )
 from retrace.reason.eager import joins, new_body, of_caller
-from retrace.reason.sized import sized, sizes_of
+from retrace.reason.sized import of_many_sizes, sized
 
 Place: TypeAlias = tuple[str, str]
 """A file and a function in it."""
@@ -38,8 +38,6 @@ Family: TypeAlias = Literal[
 
 _MIN_REPEATS = 3
 """Minimum number of programs for one operation on a line to count as repeated."""
-_MIN_SIZES = 3
-"""Minimum number of distinct sizes for sizes to be the cause."""
 _MIN_PROGRAMS = 10
 """Minimum number of programs for a cause to be reported."""
 _DRIVER_NAMES = frozenset(("main", "__init__", "__post_init__", "__new__", "setUp", "setup"))
@@ -163,11 +161,10 @@ def _own(
     rest: dict[Call | Line, list[Verdict]] = {}
     of_sizes: list[_Sized] = []
     for place, members in lines.items():
-        again = sized(members)
         site = members[0].miss.call_site
         if site is None:
             continue
-        if len(again) >= _MIN_REPEATS and len(sizes_of(again)) >= _MIN_SIZES:
+        if again := of_many_sizes(members):
             of_sizes.append(_Sized(site, members, again, _sizes(again)))
             continue
         for verdict in members:

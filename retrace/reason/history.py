@@ -24,7 +24,7 @@ from retrace.reason.evidence import types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
-from retrace.reason.sized import sized
+from retrace.reason.sized import of_many_sizes, sized
 
 _PLAIN_TYPES = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
@@ -50,11 +50,13 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         own = [verdicts[index] for index in history]
         agree(own)
-        for rule in (_steering, _sizes, _buckets, _layers, _ordered):
+        for rule in (_steering, _sizes, _buckets, _ordered):
             changed = {id(old): new for old, new in rule(own)}
             own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
             revised[index] = verdict
+    for index, verdict in [*_layers(revised)]:
+        revised[index] = verdict
     return revised
 
 
@@ -134,17 +136,26 @@ def _through(miss: Miss, program: Comparison) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step.primitive or "the size itself" for step in found.ordered))
 
 
-def _layers(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
-    """Withdraw advice about sizes if a line ran on several things, such as layers."""
-    lines: dict[object, list[Verdict]] = defaultdict(list)
-    for verdict in history:
+def _layers(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]:
+    """Withdraw advice about sizes if a line ran on several things, such as layers.
+
+    All operations of the line count: one gradient of a network runs each of them for each layer.
+    """
+    lines: dict[object, list[int]] = defaultdict(list)
+    for index, verdict in enumerate(verdicts):
         if verdict.cause is Cause.EAGER_OP:
-            lines[verdict.miss.lines].append(verdict)
-    for own in lines.values():
-        with_sizes = [verdict for verdict in own if isinstance(verdict.fix, FewSizes)]
-        if with_sizes and not sized(own):
-            for verdict in with_sizes:
-                yield verdict, replace(verdict, fix=JitBlock(proof=Proof.MEANING))
+            lines[verdict.miss.run, _line(verdict.miss)].append(index)
+    for indices in lines.values():
+        own = [verdicts[index] for index in indices]
+        if not any(isinstance(verdict.fix, FewSizes) for verdict in own):
+            continue
+        several, few = not sized(own), not of_many_sizes(own)
+        for index in indices:
+            advised = verdicts[index].fix
+            # Jitted or not, a loop compiles for each length, and each number of joined arrays.
+            kept = isinstance(advised, FewSizes) and (advised.loop or advised.joined)
+            if isinstance(advised, FewSizes) and (several if kept else few):
+                yield index, replace(verdicts[index], fix=JitBlock(proof=Proof.MEANING))
 
 
 def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:

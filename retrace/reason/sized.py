@@ -21,6 +21,8 @@ _MAX_COMPARED = 4
 """Number of earlier operations at a place that a new one is compared with."""
 _MIN_SIZES = 3
 """Minimum number of sizes along the same axes to count as one varying thing."""
+_MIN_REPEATS = 3
+"""Minimum number of repeated operations on a line for sizes to be the cause."""
 _MIN_SHARE = 0.75
 """Fraction of a place's operations that must vary in one way only for them to be data."""
 
@@ -64,6 +66,16 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
         known = sizes[key]
         one += any(len(known) == 1 or len(known[axes]) >= _MIN_SIZES for axes in own)
     return tuple(again) if one >= _MIN_SHARE * len(again) else ()
+
+
+def of_many_sizes(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """The same, or nothing if there were too few repeats or sizes to tell.
+
+    One call may run an operation on two things, as `jnp.mgrid` does for its axes.
+    """
+    again = sized(members)
+    is_many = len(again) >= _MIN_REPEATS and len(sizes_of(again)) >= _MIN_SIZES
+    return again if is_many else ()
 
 
 def sizes_of(again: Iterable[Verdict]) -> set[object]:

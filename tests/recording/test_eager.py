@@ -21,7 +21,15 @@ import pytest
 
 from retrace.capture.session import begin_file, session
 from retrace.model import Component
-from retrace.model.advice import FewSizes, InCallback, JitInit, Library, LibraryCall, Proof
+from retrace.model.advice import (
+    FewSizes,
+    InCallback,
+    JitBlock,
+    JitInit,
+    Library,
+    LibraryCall,
+    Proof,
+)
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
 from retrace.present.group import Group
@@ -30,6 +38,7 @@ from retrace.present.plan_words import sentence, title
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
+from tests.recording.conftest import JudgeAll
 
 Planned = Callable[[Callable[[], object]], Plan]
 
@@ -203,6 +212,31 @@ def test_the_layers_of_ones_own_network_are_no_sizes_of_one_thing(planned: Plann
     # The same lines on data that grow.
     found = planned(lambda: [jnp.tanh(np.ones((n, 4), np.float32)) for n in range(1, 6)])
     assert "eager-sizes" in eager(found)
+
+
+def test_the_layers_of_one_gradient_are_no_sizes_of_one_thing(judge_all: JudgeAll) -> None:
+    """Few sizes would need layers of one width; one jitted gradient is served in every round."""
+    widths = (4, 16, 8, 5, 1)
+    kernels = [np.ones((a, b), np.float32) for a, b in pairwise(widths)]
+
+    def loss(kernels: Any, x: Any) -> Any:
+        for kernel in kernels:
+            x = jnp.tanh(jnp.dot(x, kernel))
+        return x.sum()
+
+    jax.clear_caches()
+    _, verdicts = judge_all(lambda: jax.grad(loss)(kernels, np.ones((32, 4), np.float32)))
+    again = [v for v in verdicts if v.nearest is not None and v.miss.parent is None]
+    assert len(again) > 6
+    assert [verdict.fix for verdict in again if isinstance(verdict.fix, FewSizes)] == []
+
+
+def test_two_things_on_one_line_are_no_sizes_of_one_thing(judge_all: JudgeAll) -> None:
+    jax.clear_caches()
+    _, verdicts = judge_all(lambda: jnp.mgrid[0:5.7:0.1, 0:4.7:0.1])
+    again = [v for v in verdicts if any(c.component is Component.STATIC for c in v.changes)]
+    assert again
+    assert {type(verdict.fix) for verdict in again} == {JitBlock}
 
 
 def test_the_leaves_of_a_tree_are_no_sizes_of_one_thing(planned: Planned) -> None:
