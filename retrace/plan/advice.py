@@ -30,6 +30,7 @@ from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
 from retrace.plan.step import Change, Proposal
 from retrace.reason.cards import card
+from retrace.reason.traits import passing_library
 
 _CODES = {
     "shape": "few-sizes",
@@ -120,14 +121,16 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     written = _written_at(members, misses, reach)
     file, line = written or _called_from(misses)
     made = written is not None
+    passing = {passing_library(v.cause, v.miss) for v in own if v.cause in about}
+    by = passing.pop() if len(passing) == 1 else ""
     family = members[0].family
     if advised is None and len(members) == 1:
         advised = _constant(members[0], reach)
     if family in _CODES and not isinstance(advised, LeaveOutArray):
-        return Proposal(_CODES[family], changes, None, file, line, sizes, pairs, made)
+        return Proposal(_CODES[family], changes, None, file, line, sizes, pairs, made, by)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     also = _other_lines(members[0], names, reach) if len(members) == 1 else ()
-    return Proposal(code, changes, advised, file, line, sizes, pairs, made, also)
+    return Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)
 
 
 _CASTS = ("dtype", "weak_type", "sharding")

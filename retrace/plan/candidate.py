@@ -18,6 +18,7 @@ from retrace.model.advice import (
     ToArgument,
     TripsInProgram,
 )
+from retrace.model.parts import PASSED
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
@@ -27,6 +28,17 @@ from retrace.reason.values import is_plain_type
 VALUES = ("static", "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
 """Families where the programs show which values could share one program."""
+PASSED_BY_CALLER = (
+    *(row.component for row in PASSED),
+    "dtype",
+    "meta",
+    "rank",
+    "shape",
+    "sharding",
+    "signature",
+    "tree",
+    "weak_type",
+)
 _NOT_FIXABLE = ("repeat",)
 
 
@@ -65,6 +77,8 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if history.function.kind is Kind.OP and column.family != "bodies":
                 continue
+            if column.family in PASSED_BY_CALLER and is_inside_library(history):
+                continue
             if column.family == "function" and is_made_by_library(history):
                 continue
             if column.family == "bodies" and _are_library_bodies(history):
@@ -75,6 +89,12 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
     return [candidate for candidate in found.values() if candidate.at]
+
+
+def is_inside_library(history: History) -> bool:
+    """Whether only other functions call this library function, so no user passes it anything."""
+    misses = [verdict.miss for verdict in history.rows]
+    return history.function.in_library and all(miss.parent is not None for miss in misses)
 
 
 def dropped(column: Column) -> Mapped:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
-from retrace.model.parts import PASSED, SETTINGS
+from retrace.model.parts import SETTINGS
 from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
-from retrace.plan.candidate import candidates
+from retrace.plan.candidate import PASSED_BY_CALLER, candidates
 from retrace.plan.data import Data
 from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
@@ -175,17 +175,6 @@ def _hidden_causes(
             yield cause_of_function(found.nearest.function, found.miss.function)
 
 
-_PASSED_BY_CALLER = (
-    *(row.component for row in PASSED),
-    "dtype",
-    "meta",
-    "rank",
-    "shape",
-    "sharding",
-    "signature",
-    "tree",
-    "weak_type",
-)
 _QUESTIONS = (
     *(row.component for row in SETTINGS),
     *("code", "again", "state", "meta"),
@@ -211,7 +200,7 @@ def _how_sure(choice: Choice, names: Sequence[str], ledger: Ledger, reach: Reach
     paths = [path for member in choice.members for path in reach.paths(member) if path]
     own = [verdict for verdict in own if _is_about(verdict, paths)] or own
     worths = {verdict.avoidable for verdict in own}
-    if all(m.family in _PASSED_BY_CALLER for m in choice.members) and all(
+    if all(m.family in PASSED_BY_CALLER for m in choice.members) and all(
         verdict.miss.function.in_library and verdict.miss.through is not None for verdict in own
     ):
         return "ask"  # the user may be unable to change what a library passes to itself

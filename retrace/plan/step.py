@@ -103,6 +103,8 @@ class Proposal(NamedTuple):
     pairs: Pairs | None = None
     made: bool = False
     """Whether the line is where the new object is created, not where it is called."""
+    passed_by: str = ""
+    """The library's function that passes what changes, as in `Advice`."""
     also: tuple[tuple[str, int], ...] = ()
     """Other lines that need the same change and another step as well."""
 

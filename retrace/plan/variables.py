@@ -16,7 +16,7 @@ from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel, PadShape
 from retrace.plan import corners
 from retrace.plan.axis import Axis
-from retrace.plan.candidate import Candidate, dropped
+from retrace.plan.candidate import Candidate, dropped, is_inside_library
 from retrace.plan.corners import corner_curve, corner_of
 from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
@@ -43,7 +43,7 @@ def size_candidates(
     followers: dict[int, list[tuple[int, int, Column]]] = {}
     work = Work(listings)
     for index, history in enumerate(histories):
-        if history.function.kind is Kind.OP or _is_inside_library(history):
+        if history.function.kind is Kind.OP or is_inside_library(history):
             continue
         own: dict[Hashable, int] = {}
         columns = [(n, c) for n, c in enumerate(history.columns) if c.family == "shape"]
@@ -103,12 +103,6 @@ def _may_count(along: Along) -> Meant:
     if along.ordered:
         return "ordered"
     return "" if along.whole else "unknown"
-
-
-def _is_inside_library(history: History) -> bool:
-    """Whether only other functions call this library function, so no user passes arrays to it."""
-    misses = [verdict.miss for verdict in history.rows]
-    return history.function.in_library and all(miss.parent is not None for miss in misses)
 
 
 def _is_model(history: History, column: Column) -> bool:

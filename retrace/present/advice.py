@@ -6,7 +6,7 @@ Nothing searches these texts: code that needs the advice reads its fields.
 
 from __future__ import annotations
 
-from retrace.model.advice import Advice
+from retrace.model.advice import Advice, PadBatch
 from retrace.present.advice_arrays import of_arrays
 from retrace.present.advice_functions import of_functions
 from retrace.present.advice_operations import of_operations
@@ -28,4 +28,14 @@ def advised(advice: Advice) -> str:
     if advice.others:
         others = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in advice.others]
         text += f"; {listed(others, _MAX_OTHERS)} changed too"
+    if advice.passed_by and not isinstance(advice, PadBatch):
+        text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
     return f"{text}."
+
+
+def who_passes(called: str, *, one: bool) -> str:
+    """Who passes what changed: a library's function, as `package:name`."""
+    package, _, name = called.partition(":")
+    who = f"`{name}` of {package}" if name else package
+    what, follow = ("it", "it follows") if one else ("them", "they follow")
+    return f"{who} passes {what}: nothing to change unless {follow} from your arguments"

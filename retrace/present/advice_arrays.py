@@ -54,6 +54,12 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"{who} had no rows in one of the calls: if there is nothing to compute then, "
                 "skip the call"
             )
+        case model.PadBatch(passed_by=by) if by:
+            package, _, name = by.partition(":")
+            return (
+                f"if {f'`{name}` of ' if name else ''}{package} cuts the batches, choose sizes "
+                "that divide, or leave it; if you cut them, drop or pad the last, smaller one"
+            )
         case model.PadBatch():
             return (
                 "if this is the last, smaller batch of a dataset, drop or pad it "

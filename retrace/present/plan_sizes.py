@@ -65,7 +65,7 @@ def size_lines(number: int, step: Step, width: int) -> Iterator[str]:
         f"compiles for   padding{of_flops}   sizes", [*rows, ("", "2^n", powers)], width
     )
     yield from wrapped(f"    {_weighted(sizes)}", width, 4)
-    yield from _code(sizes, width)
+    yield from _code(sizes, width, cut_by_library=bool(step.proposal.passed_by))
 
 
 def _pair_lines(number: int, pairs: Pairs, width: int) -> Iterator[str]:
@@ -193,11 +193,12 @@ def _target(sizes: Sizes) -> tuple[str, str, str]:
     return f"`{clean(name, 48)}`", axis, which
 
 
-def _code(sizes: Sizes, width: int) -> Iterator[str]:
+def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
     name, axis, which = _target(sizes)
     chosen = sizes.chosen.sizes
     called = "" if name == "`x`" else f", where `x` is {name}"
-    yield from wrapped(f"    in the loader{called}:", width, 4)
+    own = "if you cut it yourself, " if cut_by_library else ""
+    yield from wrapped(f"    {own}in the loader{called}:", width, 4)
     if len(chosen) == 1:
         yield f"        SIZE = {chosen[0]}  # larger ones: split them, or raise SIZE"
         yield f"        add = SIZE - x.shape[{axis}]"

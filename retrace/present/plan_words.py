@@ -12,9 +12,10 @@ from retrace.model import advice as model
 from retrace.model.advice import Advice
 from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
-from retrace.present.advice import advised
+from retrace.present.advice import advised, who_passes
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
+from retrace.reason.rules import root
 
 
 def title(proposal: Proposal) -> str:
@@ -64,6 +65,14 @@ def _by_number(_: Step, nth: int) -> str:
 
 def sentence(proposal: Proposal) -> str:
     """What to do, in one sentence."""
+    text = _sentence(proposal)
+    if not proposal.passed_by or (proposal.advice is not None and proposal.sizes is None):
+        return text
+    one = len(proposal.changes[0].paths) == 1
+    return f"{text[:-1]}; {who_passes(proposal.passed_by, one=one)}."
+
+
+def _sentence(proposal: Proposal) -> str:
     change = proposal.changes[0]
     if proposal.advice is None and (eager := _EAGER.get(change.family)) is not None:
         return eager(change)
@@ -285,6 +294,12 @@ def _compared(change: Change, advice: Advice) -> str:
     if not isinstance(advice, model.CompareByValue):
         return _static(change)
     values, programs = change.seen, change.programs
+    known = {root(path) for path in advice.paths}
+    rest = tuple(dict.fromkeys(root(p) for p in change.paths if root(p) not in known))
+    if rest:
+        # They were new at the same calls: to keep one alone saves nothing.
+        kept = _compared(change._replace(paths=advice.paths), advice)
+        return f"{kept} and one object for {names(rest)}"
     if advice.package is None:
         seen = f" ({values} values, {programs} programs)" if programs else ""
         return f"compare {_what(change)} by value{seen}"

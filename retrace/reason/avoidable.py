@@ -6,7 +6,12 @@ from retrace.causes import Cause
 from retrace.reason.cards import card
 from retrace.reason.cards.card import Avoidable
 from retrace.reason.evidence import Evidence
-from retrace.reason.traits import is_new_as_well, is_of_another_model, of_library
+from retrace.reason.traits import (
+    is_new_as_well,
+    is_of_another_model,
+    of_library,
+    passing_library,
+)
 
 
 def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
@@ -23,6 +28,8 @@ def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
         return "maybe"
     if miss.function.in_library and is_new_as_well(cause, evidence):
         return "maybe"
+    if (miss.nested and miss.function.in_library) or passing_library(cause, miss):
+        return "maybe"  # a library passes what changed: the user may be unable to change it
     if of_library(cause, miss) and (miss.nested or not wasted):
         return "maybe"
     if wasted:

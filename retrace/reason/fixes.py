@@ -19,6 +19,7 @@ from retrace.reason.traits import (
     is_of_another_model,
     made_in_call,
     of_library,
+    passing_library,
     wrapped_by,
 )
 
@@ -37,6 +38,8 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     advised = card(cause).proved(evidence) or _fix(cause, evidence)
     if advised is None or cause is Cause.EAGER_OP:
         return advised
+    if by := passing_library(cause, miss):
+        advised = advised.changed(passed_by=by)
     return _with_others(advised, others(found, cause))
 
 

@@ -76,7 +76,9 @@ def _sizes(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         line = _line(verdict.miss)
         sizes = {_turn(other) for other in by_shape if _line(other.miss) == line}
         if len(sizes) > 1:
-            yield verdict, replace(verdict, fix=pad_shape(verdict.changes), avoidable="maybe")
+            by = "" if verdict.fix is None else verdict.fix.passed_by
+            advised = pad_shape(verdict.changes).changed(passed_by=by)
+            yield verdict, replace(verdict, fix=advised, avoidable="maybe")
 
 
 def _turn(verdict: Verdict) -> frozenset[str]:

@@ -21,6 +21,17 @@ from retrace.model import (
 )
 from retrace.reason.evidence import Evidence, grown, values_of
 
+_OF_ARGUMENTS = frozenset(
+    {
+        Cause.STATIC_ARGUMENT_CHANGED,
+        Cause.TREE_STRUCTURE_CHANGED,
+        Cause.SHAPE_CHANGED,
+        Cause.DTYPE_CHANGED,
+        Cause.WEAK_TYPE_CHANGED,
+    }
+)
+"""Causes that lie in the arguments. How they are passed has its own advice."""
+
 
 def is_new_as_well(cause: Cause, evidence: Evidence) -> bool:
     """Whether the function object is new too, so that fixing the key would still miss."""
@@ -73,6 +84,23 @@ def calling_library(miss: Miss) -> str:
     The user cannot change how it passes the arguments.
     """
     return miss.via or "" if miss.function.in_library else ""
+
+
+def passing_library(cause: Cause, miss: Miss) -> str:
+    """The library function, as `package:name`, that gives another one of its own what changed.
+
+    The user can only change what that function was given. Empty if the user's line calls the
+    function that missed, even through an object that wraps it, or for other causes; without a
+    name if an object of the library was created.
+    """
+    if cause not in _OF_ARGUMENTS:
+        return ""
+    by = calling_library(miss)
+    package, _, called = by.partition(":")
+    owner, _, name = called.rpartition(".")
+    if name == "__call__" and owner.endswith("Meta"):
+        return f"{package}:"  # a class of the library, called by its metaclass
+    return "" if name in ("__call__", miss.function.name) else by.removesuffix("_fn")
 
 
 def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:

@@ -32,8 +32,10 @@ from retrace.model.advice import (
 )
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
+from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.message import lines
+from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_words import sentence, title
 from retrace.present.view import View
 from retrace.reason.verdict import judge
@@ -420,6 +422,79 @@ def test_what_a_library_passes_to_its_own_function_is_asked(planned: Planned) ->
     (step,) = planned(lambda: [by_user.step(rate) for rate in rates]).steps
     assert step.proposal.changes[0].family == "weak_type"
     assert step.sure == "clear"
+
+
+FITTING = """
+@jax.jit
+def inner(batch, scale=None):
+    return batch * 2 if scale is None else batch * scale
+
+@jax.jit
+def loss(params, batch):
+    return (params * inner(batch)).sum() + inner(batch, None).sum()
+
+def fit(params, data, size):
+    for at in range(0, len(data), size):
+        loss(params, data[at : at + size])
+"""
+
+
+def test_batches_that_a_library_cuts_are_not_the_users_to_pad(
+    judge_all: JudgeAll, planned: Planned
+) -> None:
+    fitting = library(FITTING)
+    data = np.ones((5, 3), np.float32)
+
+    def program() -> None:
+        fitting.fit(np.float32(1.0), data, 2)
+
+    _, verdicts = judge_all(program)
+    (again,) = [v for v in verdicts if v.nearest and v.miss.function.name == "loss"]
+    assert again.fix is not None
+    assert advised(again.fix) == (
+        "if `fit` of package cuts the batches, choose sizes that divide, or leave it; if you cut "
+        "them, drop or pad the last, smaller one."
+    )
+    # Nor is it the user's how a library calls its own function in its own trace.
+    assert [v for v in verdicts if v.avoidable == "yes"] == []
+    (step,) = planned(program).steps
+    assert step.proposal.changes[0].family == "shape"
+    assert sentence(step.proposal).endswith(
+        "; `fit` of package passes it: nothing to change unless it follows from your arguments."
+    )
+    assert any("if you cut it yourself" in line for line in size_lines(1, step, 80))
+
+
+def test_of_objects_that_were_new_together_all_are_to_be_kept(planned: Planned) -> None:
+    """Each alone would save nothing."""
+    training = library(
+        """
+import functools
+
+__name__ = "package.module"
+
+class Loss:
+    def __init__(self, number):
+        self.number = number
+
+@functools.partial(jax.jit, static_argnames=("loss", "optimizer"))
+def step(x, loss, optimizer):
+    return x * 2
+
+def fit(x, loss, rate):
+    step(x, loss=loss, optimizer=lambda x: x * rate)
+"""
+    )
+    x = np.ones(3, np.float32)
+
+    def program() -> None:
+        for _ in range(2):
+            training.fit(x, training.Loss(3), 0.1)
+
+    (step,) = planned(program).steps
+    assert title(step.proposal) == (
+        "keep one `Loss` for equal settings (2 created) and one object for `optimizer`"
+    )
 
 
 def test_a_loop_that_a_library_makes_of_ones_own_function_is_jitted_around(

@@ -39,6 +39,9 @@ class Advice(Record):
     proof: Proof = Proof.KEY
     others: tuple[tuple[str, str], ...] = ()
     """What else must be fixed before the call is served: paths and which part of them changed."""
+    passed_by: str = ""
+    """The library's function, as `package:name`, that passes what it is about to another of its
+    own."""
     remade: str | None = None
     """The function whose object is new as well, so that it must also be jitted once."""
 
