@@ -19,6 +19,7 @@ import jax
 
 from retrace.capture.notebook_cells import is_cell, is_timed, shown
 from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
+from retrace.jax_internals.traces import AROUND_TRACES
 from retrace.model import CallSite
 
 _MAX_SOURCE_CHARACTERS = 200
@@ -190,7 +191,9 @@ def around(stack: Sequence[Line]) -> Around:
                 own.append(line)
             below = code
         elif whose is _OURS:
-            break
+            # JAX's own function may be traced within the user's line: that is further out.
+            if own or code is not AROUND_TRACES:
+                break
         elif within != "import" and is_host_callback(code):
             within = "callback"
             break  # the frames further out belong to the program's call, not to this code

@@ -95,6 +95,10 @@ class TraceProxy:
             self._hooks.evicted(function)
 
 
+AROUND_TRACES = TraceProxy.__call__.__code__
+"""The frame of ours that is on the stack below each trace."""
+
+
 def leave(error: BaseException) -> None:
     """Remove the frame that caught an error from its traceback.
 

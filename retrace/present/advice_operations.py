@@ -18,21 +18,17 @@ def of_operations(advice: Advice) -> str | None:
             )
         case model.AtImport():
             return "this runs while its module is imported: use NumPy there"
-        case model.LeaveEager(who=who):
+        case model.InTrace():
+            return (
+                "this is computed while a jitted function is traced, once for each trace "
+                "(`jax.ensure_compile_time_eval`): compute it with NumPy, or leave it"
+            )
+        case model.LeaveEager(who=who, in_trace=in_trace):
             one = "an import" if who == "import" else "a library"
-            return f"{one} runs these operations: nothing to change here"
-        case model.JitInit(name=None, package=package):
-            jit = "nnx.jit" if package == "flax" else "eqx.filter_jit"
-            return (
-                f"this module of {package} creates its arrays one operation at a time: if it "
-                f"holds nothing else, create it inside one jitted function (`{jit}`)"
-            )
-        case model.JitInit(name=name, package=package):
-            return (
-                f"`{name}` of {package} creates its arrays one operation at a time: jit it and "
-                f"call the result once, as in `jax.jit(model.{name})(...)`; bind a "
-                f"Python flag first: `jax.jit(partial(model.{name}, train=False))(...)`"
-            )
+            when = " while a jitted function is traced, once for each trace" if in_trace else ""
+            return f"{one} runs these operations{when}: nothing to change here"
+        case model.JitInit():
+            return _init(advice.name, advice.package)
         case model.LibraryCall(name=name, package=package):
             return (
                 f"`{name}` of {package} runs these operations: nothing to change here, unless "
@@ -69,3 +65,23 @@ def of_operations(advice: Advice) -> str | None:
             )
         case _:
             return None
+
+
+def _init(name: str | None, package: str) -> str:
+    """What to do about what creates a model's parameters, or an optimizer's state."""
+    if name is None:
+        jit = "nnx.jit" if package == "flax" else "eqx.filter_jit"
+        return (
+            f"this module of {package} creates its arrays one operation at a time: if it "
+            f"holds nothing else, create it inside one jitted function (`{jit}`)"
+        )
+    text = (
+        f"`{name}` of {package} creates its arrays one operation at a time: jit it and call the "
+        "result once, as in"
+    )
+    if package == "optax":
+        return f"{text} `jax.jit(optimizer.{name})(params)`"
+    return (
+        f"{text} `jax.jit(model.{name})(...)`; bind a Python flag first: "
+        f"`jax.jit(partial(model.{name}, train=False))(...)`"
+    )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Detail, Stage, Verdict
+from retrace.model.advice import LeaveEager
 from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Proposal
 from retrace.present import verdict_detail
@@ -153,7 +154,9 @@ class Group:
     def is_quiet(self) -> bool:
         """Whether a line in a list is enough: first traces, first eager operations of a line."""
         if self.cause is Cause.EAGER_OP:
-            return self.avoidable != "yes" and self.count - self.worths["no"] < _MIN_REPEATS
+            # What a library runs for itself is not avoidable, but its message says who runs it.
+            first = 0 if isinstance(self.shown.fix, LeaveEager) else self.worths["no"]
+            return self.avoidable != "yes" and self.count - first < _MIN_REPEATS
         return self.cause is Cause.FIRST_TRACE
 
 

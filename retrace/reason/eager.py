@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Change, Component, Miss, ShapeChange, Verdict
+from retrace.model import Change, Component, Miss, ShapeChange, Stage, Verdict
 from retrace.model.advice import (
     Advice,
     AtImport,
     FewSizes,
     InCallback,
+    InTrace,
     JitBlock,
     JitInit,
     LeaveEager,
@@ -63,6 +64,9 @@ def of_caller(miss: Miss) -> Advice | None:
     site = miss.call_site
     if miss.within == "callback":
         return InCallback()
+    if is_in_trace(miss):
+        of_library = miss.through is not None or (site is not None and site.in_library)
+        return LeaveEager(who="library", in_trace=True) if of_library else InTrace()
     if miss.within == "import":
         if site is None or site.in_library or _imports(site.source):
             return LeaveEager(who="import")
@@ -72,6 +76,14 @@ def of_caller(miss: Miss) -> Advice | None:
     if site is not None and site.in_library:
         return LeaveEager(who="library")
     return None
+
+
+def is_in_trace(miss: Miss) -> bool:
+    """Whether JAX computed it while it traced a function, as `jax.ensure_compile_time_eval` asks.
+
+    An operation that JAX derives from another one, for a gradient, also belongs to that one.
+    """
+    return miss.parent is not None and miss.derived is None and Stage.COMPILE in miss.stages
 
 
 def same_work(old: Miss, new: Miss) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from retrace.capture.session import begin_file, session
-from retrace.model import Component
+from retrace.model import Component, Kind
 from retrace.model.advice import (
     FewSizes,
     InCallback,
@@ -37,6 +37,7 @@ from retrace.present.group import Group
 from retrace.present.message import lines
 from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_words import sentence, title
+from retrace.present.sentences import explanation
 from retrace.present.view import View
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
@@ -422,6 +423,48 @@ def test_what_a_library_passes_to_its_own_function_is_asked(planned: Planned) ->
     (step,) = planned(lambda: [by_user.step(rate) for rate in rates]).steps
     assert step.proposal.changes[0].family == "weak_type"
     assert step.sure == "clear"
+
+
+TABLE = """
+def table():
+    with jax.ensure_compile_time_eval():
+        return jnp.linspace(0.0, 1.0, 5) ** 2 + jnp.linspace(0.0, 1.0, 7)[0]
+"""
+
+
+@pytest.mark.parametrize("place", ["/opt/site-packages/package/module.py", "/home/one/train.py"])
+def test_what_is_computed_in_a_trace_did_not_run_outside_of_it(
+    place: str, judge_all: JudgeAll, planned: Planned
+) -> None:
+    """To put it into a jitted function is no advice: it is in one."""
+    made = module(TABLE, place)
+
+    def program() -> None:
+        jax.jit(lambda x: x * made.table())(np.float32(1.0))
+
+    jax.clear_caches()
+    recording, verdicts = judge_all(program)
+    own = [v for v in verdicts if v.miss.parent is not None and v.miss.function.kind is Kind.OP]
+    assert len(own) > 3
+    view = View(recording, verdicts)
+    for verdict in own:
+        assert "while another function was traced" in explanation(view, verdict)
+    told = {advised(verdict.fix) for verdict in own if verdict.fix is not None}
+    by_library = "site-packages" in place
+    assert all("while a jitted function is traced, once for each trace" in text for text in told)
+    assert all(("nothing to change here" in text) == by_library for text in told)
+    assert {verdict.avoidable for verdict in own} <= {"no" if by_library else "maybe", "no"}
+    assert eager(planned(program)) == {}
+
+
+def test_the_state_of_an_optimizer_has_no_flag_to_bind(judge_all: JudgeAll) -> None:
+    import optax
+
+    params = {str(n): np.ones((n, 3), np.float32) for n in range(2, 8)}
+    jax.clear_caches()
+    _, verdicts = judge_all(lambda: optax.adam(1e-3).init(params))
+    (text,) = {advised(v.fix) for v in verdicts if isinstance(v.fix, JitInit)}
+    assert text.endswith("as in `jax.jit(optimizer.init)(params)`.")
 
 
 FITTING = """

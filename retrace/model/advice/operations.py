@@ -19,11 +19,19 @@ class AtImport(Advice):
     code = "numpy-constants"
 
 
+class InTrace(Advice):
+    """Use NumPy for what is computed while a jitted function is traced."""
+
+    code = "numpy-constants"
+
+
 class LeaveEager(Advice):
     """An import or a library runs these operations."""
 
     code = "nothing"
     who: Literal["import", "library"]
+    in_trace: bool = False
+    """Whether it does so while a jitted function is traced."""
 
 
 class JitInit(Advice):

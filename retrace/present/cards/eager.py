@@ -5,12 +5,16 @@ from __future__ import annotations
 from retrace.present.cards.card import Case, Words, then
 from retrace.present.changes import all_of
 from retrace.present.words import did, listed, name, operation
+from retrace.reason.eager import is_in_trace
 
 
 def _operation(case: Case) -> str:
     where = case.view.called_from(case.miss)
     at = f" on {where}" if where else ""
-    text = f"{case.who} ran outside every jitted function{at}, so JAX compiled it separately."
+    when = "outside every jitted function"
+    if is_in_trace(case.miss):
+        when = "while another function was traced, but outside its program,"
+    text = f"{case.who} ran {when}{at}, so JAX compiled it separately."
     if case.changes and case.verdict.nearest is not None:
         text += f" Compared with {case.before}: {all_of(case.verdict)}."
     return text

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from retrace.model import Component, Kind
+from retrace.model.advice import LeaveEager
 from retrace.reason import functions, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
-from retrace.reason.eager import eager
+from retrace.reason.eager import eager, of_caller
 from retrace.reason.evidence import Evidence
 
 
@@ -22,6 +23,11 @@ def _body_avoidable(evidence: Evidence) -> Avoidable:
     return "yes" if shared else "maybe"
 
 
-EAGER_OP = Card(kinds=(Kind.OP,), avoidable=perhaps, advice=eager)
+def _left_alone(evidence: Evidence) -> Avoidable | None:
+    """What a library runs for itself, at import or in a trace, is nobody's to avoid."""
+    return "no" if isinstance(of_caller(evidence.miss), LeaveEager) else None
+
+
+EAGER_OP = Card(kinds=(Kind.OP,), settled=_left_alone, avoidable=perhaps, advice=eager)
 # `reason/verdict` finds it: an operation with an equal key whose body is a new object.
 CONTROL_FLOW_RECREATED = Card(avoidable=_body_avoidable, advice=functions.body)
