@@ -132,10 +132,12 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
 
 def _structure(advice: model.OneStructure, who: str) -> str:
     match advice.way:
-        case "omitted":
-            return f"pass an array for {who} at every call: omitted, it means None"
-        case "none":
-            return f"pass an array for {who} at every call, not None"
+        case "omitted" | "none":
+            means = ": omitted, it means None" if advice.way == "omitted" else ", not None"
+            return (
+                f"if some array for {who} gives what None gives, such as a mask of ones, pass "
+                f"that at every call{means}; otherwise leave it: each has its own program"
+            )
         case "nodes" if advice.containers is not None:
             one, other = (quoted(kind) for kind in advice.containers)
             return f"give {who} the same structure at every call, {one} or {other}, not both"

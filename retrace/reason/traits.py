@@ -20,6 +20,7 @@ from retrace.model import (
     is_cut,
 )
 from retrace.reason.evidence import Evidence, grown, values_of
+from retrace.reason.fields import field_changes, is_function
 
 _OF_ARGUMENTS = frozenset(
     {
@@ -123,15 +124,38 @@ def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:
 
 
 def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
-    """Whether a library recreated a function that does something else on another tree.
+    """Whether a library recreated a function that does something else.
 
-    That is another model, with a program of its own.
+    On another tree, or over another function of the user's, such as the density of a sampler, it
+    is another model, with a program of its own.
     """
-    if cause is not Cause.TREE_STRUCTURE_CHANGED or not is_new_as_well(cause, evidence):
+    miss, program = evidence.miss, evidence.program
+    if program is None or program.kind != "different":
         return False
-    by_library = evidence.miss.function.in_library or wrapped_by(cause, evidence)
-    program = evidence.program
-    return bool(by_library) and program is not None and program.kind == "different"
+    if not is_new_as_well(cause, evidence):
+        return False
+    if miss.function.in_library and _holds_another_function(evidence.changes):
+        return True
+    by_library = miss.function.in_library or wrapped_by(cause, evidence)
+    return cause is Cause.TREE_STRUCTURE_CHANGED and bool(by_library)
+
+
+def _holds_another_function(changes: tuple[Change, ...]) -> bool:
+    """Whether a closure leads to a function with other code than before."""
+    pairs = (
+        values_of(part)
+        for change in changes
+        if change.component is Component.CLOSURE
+        for part in (field_changes(change) or (change,))
+    )
+    return any(
+        old is not None
+        and new is not None
+        and is_function(old.text)
+        and is_function(new.text)
+        and old.text != new.text
+        for old, new in pairs
+    )
 
 
 def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:

@@ -163,6 +163,47 @@ def fit(model, state):
         assert avoidable != "no"
 
 
+@pytest.mark.parametrize("same", [False, True])
+def test_a_librarys_sampler_over_another_density_is_another_program(
+    same: bool, judge_all: JudgeAll
+) -> None:
+    source = """
+import functools, typing
+class Algorithm(typing.NamedTuple):
+    step: typing.Callable
+    move: typing.Callable
+def sampler(density, prior, steps):
+    def inner(x, algorithm):
+        for _ in range(steps):
+            x = x + algorithm.step(x) + algorithm.move(x)
+        return x
+    kernel = functools.partial(inner, algorithm=Algorithm(density, prior))
+    def step_fn(x):
+        return kernel(x)
+    return step_fn
+"""
+    own: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+
+    def wide(x: Any) -> Any:
+        return -jnp.sum(x**2)
+
+    def mixture(x: Any) -> Any:
+        return jnp.log(jnp.exp(-x).mean() + jnp.cos(x).mean())
+
+    def prior(x: Any) -> Any:
+        return x.max()
+
+    def program() -> None:
+        for density, x in ((wide, ones), (wide if same else mixture, np.ones(6, np.float32))):
+            jax.jit(own["sampler"](density, prior, 2))(x)
+
+    again = [v for v in judge_all(program)[1] if v.miss.function.name == "step_fn"][-1]
+    assert again.nearest is not None
+    assert (again.fix is None) == (not same)
+    assert (again.avoidable == "no") == (not same)
+
+
 def test_what_a_library_keeps_in_an_object_is_the_users_to_keep(last: Last) -> None:
     source = """
 import jax
@@ -392,4 +433,4 @@ def test_two_containers_are_named_and_no_name_is_taken_for_none(
 def test_an_array_is_given_in_place_of_none(last: Last) -> None:
     jitted = jax.jit(lambda tree: jax.tree.leaves(tree))
     text, _ = last(lambda: [jitted({"x": one}) for one in (None, ones)])
-    assert "an array" in text and "not None" in text
+    assert "some array" in text and "not None" in text
