@@ -338,6 +338,19 @@ def body(evidence: Evidence) -> Advice:
     return DefineBodyOnce(
         bodies=tuple(dict.fromkeys(body.name for body in bodies)),
         partial=any(body.kind is Kind.PARTIAL for body in bodies),
-        package=next((package_of(body.file) for body in bodies if body.in_library), None),
+        package=next(
+            (package_of(body.file) for body in bodies if body.in_library),
+            _wraps_kept(evidence),
+        ),
         proof=proof,
     )
+
+
+def _wraps_kept(evidence: Evidence) -> str | None:
+    """The library whose loop wraps a function of the user's that stayed the same object."""
+    miss, nearest = evidence.miss, evidence.nearest
+    if miss.through is None or nearest is None:
+        return None
+    pairs = zip(nearest.bodies, miss.bodies, strict=False)
+    kept = any(new.wrappers and new.base and new.base == old.base for old, new in pairs)
+    return miss.through.partition(":")[0] if kept else None

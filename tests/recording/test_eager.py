@@ -563,6 +563,36 @@ def test_a_loop_that_a_library_makes_of_ones_own_function_is_jitted_around(
     assert (step.left.calls.low, step.left.calls.high) == (0, 1)
 
 
+def test_a_loop_of_a_library_around_ones_own_kept_function_is_the_librarys(
+    planned: Planned,
+) -> None:
+    """To define the function once is no advice: it is."""
+    solver = library(
+        """
+def minimize(f, x):
+    def body(x, step):
+        return x - jax.grad(f)(x) * step, f(x)
+    return jax.lax.scan(body, x, np.ones(3, np.float32))
+"""
+    )
+
+    def loss(x: Any) -> Any:
+        return (x**2).sum()
+
+    x = np.ones(3, np.float32)
+
+    def program() -> None:
+        for _ in range(3):
+            solver.minimize(loss, x)
+
+    (step,) = planned(program).steps
+    assert title(step.proposal) == "jit once around the loop of `loss`"
+    assert "package creates a new loop at each call" in sentence(step.proposal)
+    jitted = jax.jit(lambda x: solver.minimize(loss, x))
+    again = planned(lambda: [jitted(x) for _ in range(3)])
+    assert again.now.calls.high == 1 and again.now.eager.high == 0
+
+
 @pytest.mark.parametrize("by", ["data", "length"])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_over_many_lengths_is_asked_for_few(
