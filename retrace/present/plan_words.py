@@ -293,19 +293,16 @@ def _static(change: Change) -> str:
 def _compared(change: Change, advice: Advice) -> str:
     if not isinstance(advice, model.CompareByValue):
         return _static(change)
-    values, programs = change.seen, change.programs
     known = {root(path) for path in advice.paths}
-    rest = tuple(dict.fromkeys(root(p) for p in change.paths if root(p) not in known))
-    if rest:
+    if rest := tuple(dict.fromkeys(root(p) for p in change.paths if root(p) not in known)):
         # They were new at the same calls: to keep one alone saves nothing.
         kept = _compared(change._replace(paths=advice.paths), advice)
         return f"{kept} and one object for {names(rest)}"
-    if advice.package is None:
-        seen = f" ({values} values, {programs} programs)" if programs else ""
-        return f"compare {_what(change)} by value{seen}"
-    return (
-        f"keep one {quoted(advice.type.rpartition('.')[2])} for equal settings ({values} created)"
-    )
+    if advice.package is not None:
+        kind = quoted(advice.type.rpartition(".")[2])
+        return f"keep one {kind} for equal settings ({change.seen} created)"
+    seen = f" ({change.seen} values, {change.programs} programs)" if change.programs else ""
+    return f"compare {_what(change)} by value{seen}"
 
 
 def _held(change: Change, advice: Advice) -> str:
