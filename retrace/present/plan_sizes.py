@@ -46,14 +46,7 @@ def size_lines(number: int, step: Step, width: int) -> Iterator[str]:
             4,
         )
         return
-    spent = sizes.program * len(sizes.seen)
-    if spent < _MIN_SECONDS:
-        yield from wrapped(
-            f"    {count(len(sizes.seen), 'program')}, {seconds(spent)}: leave it, unless it "
-            "grows or compiles slower elsewhere",
-            width,
-            4,
-        )
+    yield from _cheap(sizes.program * len(sizes.seen), len(sizes.seen), width)
     of_flops = "   of FLOPs" if sizes.powers.flops is not None else ""
     rows = [
         ("->" if choice == sizes.chosen else "", str(len(choice.sizes)), _row(sizes, choice))
@@ -68,6 +61,15 @@ def size_lines(number: int, step: Step, width: int) -> Iterator[str]:
     yield from _code(sizes, width, cut_by_library=bool(step.proposal.passed_by))
 
 
+def _cheap(spent: float, programs: int, width: int) -> Iterator[str]:
+    if spent < _MIN_SECONDS:
+        text = (
+            f"    only {seconds(spent)} for {count(programs, 'program')} here: padding may cost "
+            "more, unless there will be more sizes or they compile slower elsewhere"
+        )
+        yield from wrapped(text, width, 4)
+
+
 def _pair_lines(number: int, pairs: Pairs, width: int) -> Iterator[str]:
     axes = [clean(name, 48) for name in pairs.axes]
     yield from wrapped(
@@ -76,14 +78,7 @@ def _pair_lines(number: int, pairs: Pairs, width: int) -> Iterator[str]:
         width,
         4,
     )
-    spent = pairs.program * len(pairs.seen)
-    if spent < _MIN_SECONDS:
-        yield from wrapped(
-            f"    {count(len(pairs.seen), 'program')}, {seconds(spent)}: leave it, unless it "
-            "compiles slower elsewhere",
-            width,
-            4,
-        )
+    yield from _cheap(pairs.program * len(pairs.seen), len(pairs.seen), width)
     rows = [
         ("->" if choice == pairs.chosen else "", str(len(choice.sizes)), _corners(pairs, choice))
         for choice in pairs.curve
