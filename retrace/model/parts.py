@@ -10,12 +10,12 @@ call, of which there is one set.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from operator import attrgetter
 from typing import Any, TypeAlias, assert_never
 
 from retrace.model.key import Key, Leaf, Node, Value
+from retrace.model.record import Record
 
 
 class Component(StrEnum):
@@ -53,8 +53,7 @@ Worded: TypeAlias = tuple[tuple[str, str], ...]
 """Words by name."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Row:
+class _Row(Record):
     name: str
     """The field of `Key`; also its name in recordings and in JSON."""
     components: tuple[Component, ...]
@@ -77,7 +76,6 @@ class Words(_Row):
     """A `Passing` for each parameter. Redaction keeps it."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Values(_Row):
     """Python values by name, with one component."""
 

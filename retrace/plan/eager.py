@@ -9,7 +9,6 @@ two sizes of one thing.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -25,6 +24,7 @@ from retrace.model.advice import (
     Proof,
     Sure,
 )
+from retrace.model.record import Record
 from retrace.reason.eager import joins, new_body, of_caller
 from retrace.reason.sized import of_many_sizes, sized
 
@@ -45,8 +45,7 @@ _MIN_SAVED = 0.05
 """Seconds that must certainly be saved for a step to be worthwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Record):
     """Eager operations with one cause, in all processes."""
 
     family: Family
@@ -134,7 +133,13 @@ def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
         elif isinstance(advice, InCallback):
             family, again = "eager-callback", _again(members)
         if site is not None and (len(members) >= _MIN_PROGRAMS or len(again) >= _MIN_REPEATS):
-            yield Root(family, site, tuple(members), again, advice)
+            yield Root(
+                family=family,
+                site=site,
+                verdicts=tuple(members),
+                certain=again,
+                advice=advice,
+            )
 
 
 def _again(members: list[Verdict]) -> tuple[Verdict, ...]:
@@ -185,9 +190,10 @@ def _own(
         if len({verdict.miss.function.jax_name for verdict in every}) == 1:
             continue  # jitting one operation on many arrays gives just as many programs
         if of_call:
-            yield Root("eager", call.call_site(members[0]), every, (), function=call.function)
+            site, function = call.call_site(members[0]), call.function
         else:
-            yield Root("eager", site, every, ())
+            function = None
+        yield Root(family="eager", site=site, verdicts=every, certain=(), function=function)
 
 
 class Call(NamedTuple):
@@ -290,7 +296,14 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         advice = FewSizes(loop=True, body=body, proof=Proof.MEANING) if loop else None
         if group[0].joins:
             advice = FewSizes(joined=True)  # NumPy joins any number of arrays
-        yield Root("eager-sizes", costliest.site, tuple(members), again, advice, lines=number)
+        yield Root(
+            family="eager-sizes",
+            site=costliest.site,
+            verdicts=tuple(members),
+            certain=again,
+            advice=advice,
+            lines=number,
+        )
 
 
 def _with_same_sizes(line: tuple[Verdict, ...], leader: _Sized) -> tuple[Verdict, ...]:

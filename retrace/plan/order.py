@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from retrace.causes import Cause
@@ -65,16 +64,18 @@ class _Draft(NamedTuple):
 
 def _step(choice: Choice, ledger: Ledger, reach: Reach) -> _Draft:
     names = sorted(choice.gone, key=lambda name: ledger.verdicts[name].miss.number)
+    functions, causes = _functions_and_causes(names, ledger, choice)
     gone = ledger.amount(choice.gone).hull(ledger.amount(choice.certain))
     step = Step(
-        tuple(names),
-        *_functions_and_causes(names, ledger, choice),
-        proposal(choice.members, names, reach),
-        gone,
-        ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
-        Amount(),
-        _how_sure(choice, names, ledger, reach),
-        ledger.is_worth(gone),
+        misses=tuple(names),
+        functions=functions,
+        causes=causes,
+        proposal=proposal(choice.members, names, reach),
+        gone=gone,
+        alone=ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
+        left=Amount(),
+        sure=_how_sure(choice, names, ledger, reach),
+        worth=ledger.is_worth(gone),
     )
     return _Draft(step, choice.certain)
 
@@ -84,16 +85,18 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
     if not names:
         return None
     certain = [v.miss.id for v in root.certain if v.miss.id not in gone]
+    functions, causes = _functions_and_causes(names, ledger)
     spared = ledger.amount(names).hull(ledger.amount(certain))
     step = Step(
-        tuple(names),
-        *_functions_and_causes(names, ledger),
-        eager_proposal(root),
-        spared,
-        spared,
-        Amount(),
-        root.sure,
-        root.worth,
+        misses=tuple(names),
+        functions=functions,
+        causes=causes,
+        proposal=eager_proposal(root),
+        gone=spared,
+        alone=spared,
+        left=Amount(),
+        sure=root.sure,
+        worth=root.worth,
     )
     return _Draft(step, frozenset(certain))
 
@@ -120,9 +123,15 @@ def _added_up(drafts: Sequence[_Draft], ledger: Ledger) -> Plan:
         every = every.plus(draft, ledger)
         if draft.step.worth:
             done = done.plus(draft, ledger)
-        steps_done.append(replace(draft.step, left=ledger.now.minus(done.amount)))
+        steps_done.append(draft.step.changed(left=ledger.now.minus(done.amount)))
     floor = ledger.now.minus(every.amount)
-    return Plan(ledger.now, tuple(steps_done), floor, ledger.processes, ledger.each)
+    return Plan(
+        now=ledger.now,
+        steps=tuple(steps_done),
+        floor=floor,
+        processes=ledger.processes,
+        each=ledger.each,
+    )
 
 
 class _Gone(NamedTuple):

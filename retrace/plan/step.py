@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from retrace.causes import Cause
 from retrace.compare.along import Along
 from retrace.model.advice import Advice, Sure
+from retrace.model.record import Record
 from retrace.plan.amount import Amount
 from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
@@ -109,8 +109,7 @@ class Proposal(NamedTuple):
     """Other lines that need the same change and another step as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """One change that a user would make."""
 
     misses: tuple[str, ...]
@@ -127,8 +126,7 @@ class Step:
     worth: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """What to change, ordered by saving."""
 
     now: Amount
@@ -140,4 +138,3 @@ class Plan:
     each: bool = False
     """Whether counts are per process because all processes did the same; seconds are then those
     of the slowest."""
-    losses: dict[str, int] = field(default_factory=dict[str, int])

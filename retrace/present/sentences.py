@@ -45,7 +45,9 @@ def explanation(view: View, verdict: Verdict) -> str:
     if verdict.follows is not None and verdict.changes == ():
         text = _followed(view, verdict, who)
     else:
-        text = words(verdict.cause).sentence(Case(view, verdict, who, before))
+        text = words(verdict.cause).sentence(
+            Case(view=view, verdict=verdict, who=who, before=before)
+        )
     if miss.raised is not None:
         text += f" It raised {clean(miss.raised)} and left no entry in JAX's cache."
     if miss.in_flight is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrace.model import Listing
+from retrace.model.record import Record
 from retrace.runs.form import Form, form
 from retrace.runs.named import number, stand_for
 
@@ -30,8 +30,7 @@ class Constant(NamedTuple):
     """The first few values: those of the name, or else as written in the programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Record):
     """Several programs that differ only in constants."""
 
     programs: tuple[Program, ...]
@@ -138,7 +137,7 @@ def _family(members: list[tuple[Program, Form]]) -> Family:
             own = [f"{value[name]:.7g}" for value in values]
             by_name.setdefault(name, Constant(name, _few(own)))
     constants = sorted(by_name.values(), key=lambda constant: constant.name is None)
-    return Family(tuple(one for one, _ in members), tuple(constants))
+    return Family(programs=tuple(one for one, _ in members), constants=tuple(constants))
 
 
 def _vary(name: str, values: list[dict[str, float]]) -> bool:

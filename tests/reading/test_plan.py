@@ -223,8 +223,8 @@ def test_a_range_and_a_zero_read_naturally(
 ) -> None:
     view = training().view()
     whole = plan(view.recording, view.verdicts)
-    step = replace(whole.steps[0], gone=gone, left=Amount(), worth=worth)
-    told = replace(whole, steps=(step,))
+    step = whole.steps[0].changed(gone=gone, left=Amount(), worth=worth)
+    told = whole.changed(steps=(step,))
     for width in (80, 40):
         text = plan_text.whole(view, told, width=width)
         table = text.partition("needed")[0]
@@ -240,7 +240,7 @@ def test_what_sizes_cost_fits_a_narrow_terminal() -> None:
     known = [choice._replace(flops=0.25) for choice in (sizes.chosen, *sizes.curve, sizes.powers)]
     chosen, *found, powers = known
     sizes = sizes._replace(chosen=chosen, curve=tuple(found), powers=powers, program=100.0)
-    step = replace(step, proposal=step.proposal._replace(sizes=sizes))
+    step = step.changed(proposal=step.proposal._replace(sizes=sizes))
     for width in (40, 61, 62, 80):
         told = [line for line in size_lines(1, step, width) if not line.startswith("        ")]
         assert max(map(len, told)) <= width

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
 
-from retrace.model.advice.record import Record
+from retrace.model.record import Record
 
 Sure: TypeAlias = Literal["clear", "likely", "ask"]
 

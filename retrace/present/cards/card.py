@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from retrace.model import Change, Miss, Verdict
+from retrace.model.record import Record
 from retrace.present import verdict_detail
 from retrace.present.changes import in_words
 from retrace.present.view import View
@@ -13,8 +13,7 @@ from retrace.present.words import clean, listed
 from retrace.reason.cards import card
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Record):
     """The miss that a sentence is about."""
 
     view: View
@@ -56,8 +55,7 @@ class Case:
         return clean(verdict_detail.in_words(self.verdict.detail) or "", 160)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class Words(Record):
     """How one cause is worded, wherever it is shown."""
 
     meaning: str

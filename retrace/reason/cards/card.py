@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from retrace.model import Component, Kind
 from retrace.model.advice import Advice
+from retrace.model.record import Record
 from retrace.reason.evidence import Evidence
 
 Avoidable: TypeAlias = Literal["yes", "no", "maybe"]
@@ -17,8 +17,7 @@ def _nothing(_: Evidence) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Card(Record):
     """How a cause is recognised, whether it is avoidable, and what to advise.
 
     Its code and precedence are in `retrace.causes`. A cause without components and kinds is found
