@@ -2,6 +2,9 @@
 
 Everything here is plain data. The recording wing writes it, the store keeps it, and the reading
 wing explains it. Nothing here imports jax or does I/O.
+
+Modules with many named tuples do without `from __future__ import annotations`: where annotations
+are texts, `NamedTuple` compiles each of them, which took 3 ms of every command.
 """
 
 from __future__ import annotations

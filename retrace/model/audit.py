@@ -1,7 +1,5 @@
 """What an audit observed: programs that no longer match their code and the values it reads."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

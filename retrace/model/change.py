@@ -4,8 +4,6 @@ All kinds have a component, a path, both sides, and whether these were compared 
 `present` words them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 from retrace.model.function import CallSite, Function

@@ -1,7 +1,5 @@
 """Functions, and the lines that call them."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The parts of JAX's cache keys."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 

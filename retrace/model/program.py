@@ -1,7 +1,5 @@
 """Programs, identified by what they compute."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 

@@ -1,7 +1,5 @@
 """Where the seconds of a slow miss went, as far as observed (`retrace run --slow`)."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What is concluded about a miss. `present` words it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
