@@ -6,7 +6,6 @@ The header of an .npy file is parsed here, so that reading a recording does not 
 from __future__ import annotations
 
 import ast
-import csv
 import struct
 from collections import Counter
 from collections.abc import Sequence
@@ -151,6 +150,8 @@ def _sizes(option: str) -> Source:
 
 
 def _text(path: Path, column: str | None) -> list[int]:
+    import csv  # only for `--sizes`
+
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]

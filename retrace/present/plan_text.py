@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from retrace.plan.amount import Amount
 from retrace.plan.step import Plan, Step
-from retrace.plan.warm import Warmth
 from retrace.present import amounts as amount
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
@@ -15,6 +15,9 @@ from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_words import sentence, titles
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, padded, place
+
+if TYPE_CHECKING:
+    from retrace.plan.warm import Warmth  # a report has none
 
 _HEADS = ("saves calls", "seconds", "left")
 _GAPS = (1, 2, 3)
