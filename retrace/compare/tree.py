@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from retrace.compare.equality import identity
@@ -67,16 +66,16 @@ class FieldDifference(NamedTuple):
     new: Value | None
 
 
-@dataclass(slots=True)
 class Differences:
     """What a walk over two trees found."""
 
-    parts: list[str] = field(default_factory=list[str])
-    """The paths of the topmost nodes that differ."""
-    meta: list[FieldDifference] = field(default_factory=list["FieldDifference"])
-    """Static fields that differ on nodes that are otherwise alike."""
-    pairs: list[tuple[Leaf, Leaf]] = field(default_factory=list[tuple[Leaf, Leaf]])
-    """The leaves that both trees have, outside the differing nodes."""
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        """The paths of the topmost nodes that differ."""
+        self.meta: list[FieldDifference] = []
+        """Static fields that differ on nodes that are otherwise alike."""
+        self.pairs: list[tuple[Leaf, Leaf]] = []
+        """The leaves that both trees have, outside the differing nodes."""
 
 
 def field_path(node: Node, name: str) -> str:

@@ -8,7 +8,6 @@ fewer.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from retrace.causes import Cause
@@ -37,8 +36,7 @@ class Part(NamedTuple):
 Parts: TypeAlias = dict[Part, Hashable]
 
 
-@dataclass(slots=True)
-class Column:
+class Column(NamedTuple):
     """Parts of the key that always change together."""
 
     family: str
@@ -52,20 +50,20 @@ class Column:
         return tuple(dict.fromkeys(part.path for part in self.parts if part.path))
 
 
-@dataclass(slots=True)
 class History:
     """The misses of one site in one process, in the order they started."""
 
-    run: str
-    rows: list[Verdict] = field(default_factory=list[Verdict])
-    columns: list[Column] = field(default_factory=list[Column])
-    cells: list[Parts] = field(default_factory=list[Parts])
-    """For each row, the parts that differ from the first row."""
-    first: Parts = field(default_factory=dict[Part, Hashable])
-    """The first row's values of the parts that vary."""
-    together: Together = field(default_factory=Together)
-    """The arrays that change together: only the first of them has cells."""
-    _sizes: dict[Part, tuple[int, ...]] = field(default_factory=dict[Part, tuple[int, ...]])
+    def __init__(self, run: str, rows: list[Verdict]) -> None:
+        self.run = run
+        self.rows = rows
+        self.columns: list[Column] = []
+        self.cells: list[Parts] = []
+        """For each row, the parts that differ from the first row."""
+        self.first: Parts = {}
+        """The first row's values of the parts that vary."""
+        self.together = Together()
+        """The arrays that change together: only the first of them has cells."""
+        self._sizes: dict[Part, tuple[int, ...]] = {}
 
     @property
     def function(self) -> Function:

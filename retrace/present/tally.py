@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from retrace.causes import Cause
@@ -22,21 +21,21 @@ Rank: TypeAlias = tuple[int, float]
 Sort: TypeAlias = Literal["saving", "seconds", "count", "time"]
 
 
-@dataclass(slots=True)
 class Totals:
     """Counts and seconds of a set of misses; each second is counted once."""
 
-    misses: int = 0
-    ran: Counter[Stage] = field(default_factory=Counter[Stage])
-    seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
-    avoidable: int = 0
-    avoidable_calls: int = 0
-    """Those of them that a plan counts: outermost, and not eager operations."""
-    avoidable_seconds: float = 0.0
-    repeated: int = 0
-    """Misses that had been traced before, but raised or were cut off."""
-    disk: Outcomes = field(default_factory=Outcomes)
-    """What the on-disk cache did for them."""
+    def __init__(self) -> None:
+        self.misses = 0
+        self.ran: Counter[Stage] = Counter()
+        self.seconds: dict[Stage, float] = dict.fromkeys(Stage, 0.0)
+        self.avoidable = 0
+        self.avoidable_calls = 0
+        """Those of them that a plan counts: outermost, and not eager operations."""
+        self.avoidable_seconds = 0.0
+        self.repeated = 0
+        """Misses that had been traced before, but raised or were cut off."""
+        self.disk = Outcomes()
+        """What the on-disk cache did for them."""
 
     def add(self, view: View, verdicts: Sequence[Verdict]) -> None:
         """Add misses of processes that were not counted yet."""
@@ -80,25 +79,25 @@ class Totals:
         return sum(self.seconds.values())
 
 
-@dataclass(slots=True)
 class OfCause:
     """The misses of one cause."""
 
-    misses: int = 0
-    seconds: float = 0.0
+    def __init__(self) -> None:
+        self.misses = 0
+        self.seconds = 0.0
 
 
-@dataclass(slots=True)
 class OfFunction:
     """The misses of one definition site."""
 
-    function: Function
-    """The function of the first miss."""
-    misses: int = 0
-    first_traces: int = 0
-    seconds: float = 0.0
-    """Excluding the seconds of nested misses, as for a cause."""
-    causes: Counter[str] = field(default_factory=Counter[str])
+    def __init__(self, function: Function) -> None:
+        """`function` is that of the first miss."""
+        self.function = function
+        self.misses = 0
+        self.first_traces = 0
+        self.seconds = 0.0
+        """Excluding the seconds of nested misses, as for a cause."""
+        self.causes: Counter[str] = Counter()
 
 
 class Tally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from retrace.causes import Cause
@@ -50,19 +50,19 @@ def judge(recording: Recording) -> list[Verdict]:
     ]
 
 
-@dataclass(slots=True)
 class _History:
     """What one site has missed so far."""
 
-    keys: Index = field(default_factory=Index)
-    """Misses that left an entry in JAX's caches."""
-    raised: Index = field(default_factory=Index)
-    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
-    """Verdicts on misses that raised, by id."""
-    programs: set[str] = field(default_factory=set[str])
-    bodies: dict[str, Function] = field(default_factory=dict[str, Function])
-    unfinished: Unfinished = field(default_factory=Unfinished)
-    begun: bool = False
+    def __init__(self) -> None:
+        self.keys = Index()
+        """Misses that left an entry in JAX's caches."""
+        self.raised = Index()
+        self.verdicts: dict[str, Verdict] = {}
+        """Verdicts on misses that raised, by id."""
+        self.programs: set[str] = set()
+        self.bodies: dict[str, Function] = {}
+        self.unfinished = Unfinished()
+        self.begun = False
 
 
 class Judge:

@@ -6,7 +6,6 @@ JAX's on-disk cache would have served every compilation but the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -68,24 +67,32 @@ class Compiled(NamedTuple):
     """The numbers that its function was given or reads, by name."""
 
 
-@dataclass(slots=True)
 class Program:
     """The compilations of one program."""
 
-    name: str
-    file: str | None
-    line: int | None
-    times: int = 0
-    seconds: float = 0.0
-    longest: float = 0.0
-    first: float = 0.0
-    """Seconds of the compilation that would fill a cache for all others."""
-    places: dict[str, None] = field(default_factory=dict[str, None])
-    """The processes or tests that compiled it."""
-    alike: str = ""
-    listing: str | None = None
-    form: Form | None = None
-    values: dict[str, float] = field(default_factory=dict[str, float])
+    def __init__(self, one: Compiled) -> None:
+        """`one` is the first of them; `add` counts it and all others."""
+        self.name = one.name
+        self.file = one.file
+        self.line = one.line
+        self.times = 0
+        self.seconds = 0.0
+        self.longest = 0.0
+        self.first = one.seconds
+        """Seconds of the compilation that would fill a cache for all others."""
+        self.places: dict[str, None] = {}
+        """The processes or tests that compiled it."""
+        self.alike = one.alike
+        self.listing = one.listing
+        self.form = None if one.form is None else Form(*one.form)
+        self.values = dict(one.values)
+
+    def add(self, one: Compiled, place: str) -> None:
+        """Count a compilation, by a process or in a test."""
+        self.times += 1
+        self.seconds += one.seconds
+        self.longest = max(self.longest, one.seconds)
+        self.places[place] = None
 
     @property
     def spared(self) -> float:
@@ -111,15 +118,8 @@ class Again:
             if program is None:
                 if len(self._programs) >= _MAX_PROGRAMS:
                     continue
-                program = Program(one.name, one.file, one.line, first=one.seconds)
-                program.alike, program.listing = one.alike, one.listing
-                program.form = None if one.form is None else Form(*one.form)
-                program.values = dict(one.values)
-                self._programs[one.program] = program
-            program.times += 1
-            program.seconds += one.seconds
-            program.longest = max(program.longest, one.seconds)
-            program.places[place] = None
+                program = self._programs[one.program] = Program(one)
+            program.add(one, place)
 
     def programs(self, *, within: bool = False) -> list[Program]:
         """Programs that more than one place compiled, largest saving first.

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 from retrace.model import PersistentCache
 
 
-@dataclass(slots=True)
 class Outcomes:
     """What the cache did for all compilations of a run."""
 
-    hits: int = 0
-    misses: int = 0
-    off: int = 0
-    not_stored: Counter[str] = field(default_factory=Counter[str])
-    """By reason."""
-    saved: float | None = None
-    """Seconds saved according to JAX's message for each hit; None if there was no message."""
+    def __init__(self) -> None:
+        self.hits = 0
+        self.misses = 0
+        self.off = 0
+        self.not_stored: Counter[str] = Counter()
+        """By reason."""
+        self.saved: float | None = None
+        """Seconds saved according to JAX's message for each hit; None if there was no message."""
 
     def add(self, cache: PersistentCache | None, *, writes: bool = True) -> None:
         """Add what it did for one compilation; `writes`: whether the process writes to it."""
