@@ -91,8 +91,12 @@ def complaint(ended: Ended) -> str | None:
     """What is wrong with how a command ended, if anything."""
     if ended.status not in (0, 1, 2):
         return f"exit code {ended.status}"
-    if ended.status == 2 and (ended.out or ended.err.count("\n") != 1):
-        return "not one clear line"
+    if ended.status == 2:
+        # An error is one line, and for GitHub also an annotation.
+        github = "github" in ended.arguments
+        out = ended.out.startswith("::error ") and ended.out.count("\n") == 1
+        if ended.err.count("\n") != 1 or not (out if github else not ended.out):
+            return "not one clear line"
     if "Traceback" in ended.err:
         return "a traceback"
     for text in (ended.out, ended.err):

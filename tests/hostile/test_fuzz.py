@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from retrace.store.reader import read as read_recording
@@ -63,6 +63,7 @@ def test_every_command_reads_the_undamaged_recording(home: Path, files: Files) -
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(seed=st.integers(0, 1 << 32))
+@example(seed=141)
 def test_a_damaged_recording_is_an_error_or_a_loss(home: Path, seed: int) -> None:
     random, files = Random(seed), commands.read(home / "whole")
     commands.write(mutate(files, random), home / "damaged")
