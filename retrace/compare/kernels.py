@@ -29,12 +29,29 @@ class Kernels(NamedTuple):
     """Whether all sub-programs were searched."""
 
 
-def kernels(listing: Listing, listings: Listings, depth: int = 0) -> Kernels:
+def kernels(listing: Listing, listings: Listings) -> Kernels:
     """Find the inputs that others are multiplied by, here or in sub-programs.
 
     `x @ w` keeps the last axis of `w`: the output features of a layer. The operands of a batched
     product, such as the keys of attention, are data.
     """
+    return _kernels(listing, listings, {}, 0)
+
+
+def _kernels(
+    listing: Listing, listings: Listings, known: dict[str, Kernels], depth: int
+) -> Kernels:
+    # A sub-program may be called often, at each of many levels, and a damaged one by itself.
+    if (already := known.get(listing.id)) is not None:
+        return already
+    known[listing.id] = Kernels({}, whole=False)
+    known[listing.id] = searched = _search(listing, listings, known, depth)
+    return searched
+
+
+def _search(
+    listing: Listing, listings: Listings, known: dict[str, Kernels], depth: int
+) -> Kernels:
     found: Axes = {}
     position, whole = 0, True
     for text in listing.equations:
@@ -43,7 +60,7 @@ def kernels(listing: Listing, listings: Listings, depth: int = 0) -> Kernels:
         wires = iter(listing.wires[position : position + taken])
         position += taken
         given = [next(wires, None) if one == "$" else None for one in arguments]
-        kept = _kept(text, listing, listings, len(given), depth)
+        kept = _kept(text, listing, listings, len(given), known, depth)
         whole = whole and kept.whole
         for index, axes in kept.axes.items():
             wire = given[index] if 0 <= index < len(given) else None
@@ -52,7 +69,14 @@ def kernels(listing: Listing, listings: Listings, depth: int = 0) -> Kernels:
     return Kernels(found, whole)
 
 
-def _kept(text: str, listing: Listing, listings: Listings, given: int, depth: int) -> Kernels:
+def _kept(
+    text: str,
+    listing: Listing,
+    listings: Listings,
+    given: int,
+    known: dict[str, Kernels],
+    depth: int,
+) -> Kernels:
     name = primitive(text)
     if name == "dot_general":
         axes = _PRODUCT.search(text)
@@ -69,7 +93,7 @@ def _kept(text: str, listing: Listing, listings: Listings, given: int, depth: in
         if called is None or depth >= _MAX_DEPTH:
             whole = False
             continue
-        own = kernels(called, listings, depth + 1)
+        own = _kernels(called, listings, known, depth + 1)
         whole = whole and own.whole
         # Arguments that a sub-program does not take come first: the index of a `cond`.
         first = given - len(called.inputs)

@@ -14,6 +14,7 @@ import pytest
 from retrace.compare import programs as comparison
 from retrace.compare import size
 from retrace.compare import source_lines as line_counts
+from retrace.compare.kernels import Kernels, kernels
 from retrace.compare.programs import compare
 from retrace.model import Listing, Recording, Run
 from retrace.present.equations_by_line import table
@@ -167,7 +168,11 @@ def test_programs_that_are_repeatedly_nested() -> None:
     for number in range(1, 30):  # each is called twice by the next: a billion in total
         text = f"jit\t$\tf32[8]\tjaxpr=@{found[-1].hash}"
         found.append(chained(number, text, f"{text}\tname=again", inner=[found[-1]]))
-    samples = size.samples(found[-1:], {program.id: program for program in found})
+    listings = {program.id: program for program in found}
+    assert kernels(found[-1], listings) == Kernels({})
+    around_itself = found[-1]._replace(inner={found[-2].hash: found[-1].id})
+    assert not kernels(around_itself, {**listings, around_itself.id: around_itself}).whole
+    samples = size.samples(found[-1:], listings)
     assert not samples.whole
     printed = table(View(Recording([], []), [], ""), 1, samples, [])
     assert "deeper programs were not counted" in printed
