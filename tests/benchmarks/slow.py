@@ -54,7 +54,7 @@ def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     yield lambda: _small(10 if quick else 20)
     if not quick:
         yield lambda: _measured("a compilation of about a minute", _COMPILE, 900, 3)
-        yield lambda: _inside("a compilation of about a minute", 1_100, _BOUND)
+        yield lambda: _inside("a compilation of about a minute", 1_250, _BOUND)
 
 
 def _inside(name: str, rounds: int, bound: float | None = None) -> Ratio:
