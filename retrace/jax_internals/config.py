@@ -237,14 +237,14 @@ def _axes(env: Any) -> Value:
     """The named axes being mapped over at the call, with their sizes."""
     is_pairs = isinstance(env, tuple)  # jax 0.6
     sizes = {str(axis): size for axis, size in (env if is_pairs else AXIS_SIZES.of(env).items())}
-    axes = [f"{axis}:{size}" for axis, size in sizes.items()]
+    named = [f"{axis}:{size}" for axis, size in sizes.items()]
     if not is_pairs:
-        axes += [
+        named += [
             f"{label}={sorted(map(str, given))}"
             for label, axes in OTHER_AXES.items()
             if (given := axes.of(env))
         ]
-    text = ", ".join(axes)
+    text = ", ".join(named)
     return Value(type(env).__name__, text, text, True, sizes or None)
 
 

@@ -78,16 +78,9 @@ def test_no_audit():
     pass
 """
 
-SLOW_TESTS = """
-import time, jax, pytest
-waits = False
-
-@jax.jit
-def step(x):
-    if waits:
-        time.sleep(600)
-    return x
-
+SLOW_TESTS = f"""
+import pytest
+{WAITING.partition("step(1.0)")[0]}
 @pytest.mark.retrace(stale="fail", audit_seconds=0.1)
 def test_slow(monkeypatch):
     step(1.0)
