@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 import typer.core
 
 from retrace.command import console
-from retrace.command.complaint import usage
 from retrace.command.options import DONE, WRONG
 from retrace.errors import RetraceError
 
@@ -50,11 +49,18 @@ _MIN_PARSER_WIDTH = 50
 class _Commands(typer.core.TyperGroup):
     """The command group; its list shows each description in full (typer would truncate it)."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what stands before the command."""
+        for one in cast("list[Any]", self.get_params(ctx)):
+            _take_text(one)
+        return super().parse_args(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command, its arguments shown in help without their Python types."""
         found: Any = super().get_command(ctx, cmd_name)
         if found is not None:
-            for one in found.params:
+            for one in found.get_params(ctx):
+                _take_text(one)
                 if one.param_type_name == "argument":
                     one.display_type_rich = _no_type
         return found
@@ -66,6 +72,38 @@ class _Commands(typer.core.TyperGroup):
             formatter.write_dl(
                 [(name, one.get_short_help_str(1000)) for name, one in found if one is not None]
             )
+
+
+_TEXT: dict[Any, Callable[[Any], Any]] = {
+    str: str,
+    Path: Path,
+    list[str]: list,
+    list[Path]: lambda given: [Path(one) for one in given],
+}
+"""What becomes of the text typed for a parameter, by its type."""
+
+
+def _take_text(parameter: Any) -> None:
+    """Let a parameter take text without typer's conversion, and nothing if nothing was typed.
+
+    typer converts all values by pydantic, also those that are text or were not given. Importing
+    pydantic takes as long as everything else that a small command does.
+    """
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if kind is None or parameter.required or "process_value" in vars(parameter):
+        return
+    convert = parameter.process_value
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        if value is None:
+            taken = () if parameter.multiple or parameter.nargs == -1 else None
+        elif kind in _TEXT:
+            taken = _TEXT[kind](value)
+        else:
+            return convert(ctx, value)
+        return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
+
+    parameter.process_value = process_value
 
 
 def _no_type(ctx: object) -> str:  # noqa: ARG001
@@ -140,6 +178,8 @@ def main() -> NoReturn:
     except RetraceError as error:
         code = _wrong(str(error))
     except _ParserError as error:
+        from retrace.command.complaint import usage
+
         code = _wrong(usage(error))
     except (KeyboardInterrupt, typer.Abort):
         code = 130

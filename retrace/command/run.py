@@ -13,7 +13,6 @@ import typer
 import typer.core
 
 from retrace.command import audits
-from retrace.command import slow as slow_
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ AS_COMMAND: dict[str, Any] = {
     "context_settings": {"ignore_unknown_options": False, "allow_interspersed_args": False},
 }
 """How typer registers the command."""
+
+_DEFAULT_SLOW_SECONDS = 5.0
 
 _WITH_VALUE = (
     "--out",
@@ -187,7 +188,7 @@ def run(
     if redact or redact_key is not None:
         # Through the environment, so that processes started by the program inherit it.
         os.environ["RETRACE_REDACT"] = "1"
-    slow_.ask(slow=slow, over=slow_over)
+    _observe_slow(slow=slow, over=slow_over)
     if count:
         os.environ["RETRACE_COUNT"] = "1"
     audits.ask(
@@ -199,6 +200,15 @@ def run(
     )
     given = _Options(out, force=force, append=append, children=children, job=job, live=live)
     return lambda: _launch(arguments, module, given, quiet=quiet)
+
+
+def _observe_slow(*, slow: bool, over: float | None) -> None:
+    """Tell the program and the processes it starts how long a slow miss takes."""
+    if over is not None and not 0 < over < 1e6:
+        raise UsageError(f"--slow-over must be more than 0 seconds, not {over:g}")
+    if slow or over is not None:
+        # Through the environment, so that processes started by the program inherit it.
+        os.environ["RETRACE_SLOW"] = str(over or _DEFAULT_SLOW_SECONDS)
 
 
 class _Options(NamedTuple):

@@ -1,8 +1,7 @@
-"""`retrace slow`, and how `retrace run --slow` configures the program."""
+"""`retrace slow`: where a slow trace and compile spent its time."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,24 +10,9 @@ import typer
 
 from retrace.command import compiling, console
 from retrace.command.selection import found_miss, one_of, read_at_last
-from retrace.errors import UnreadableError, UsageError
+from retrace.errors import UnreadableError
 
-_VARIABLE = "RETRACE_SLOW"
-_DEFAULT_OVER = 5.0
 _MAX_OTHERS = 5
-
-
-def ask(*, slow: bool, over: float | None) -> None:
-    """Tell the program and the processes it starts how long a slow miss takes.
-
-    Raises:
-        UsageError: `over` is out of range.
-    """
-    if over is not None and not 0 < over < 1e6:
-        raise UsageError(f"--slow-over must be more than 0 seconds, not {over:g}")
-    if slow or over is not None:
-        # Through the environment, so that processes started by the program inherit it.
-        os.environ[_VARIABLE] = str(over or _DEFAULT_OVER)
 
 
 def slow(

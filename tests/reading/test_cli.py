@@ -327,7 +327,7 @@ from retrace.command.cli import main
 try:
     main()
 finally:
-    heavy = {{"jax", "jaxlib", "numpy", "deepdiff", "retrace.capture"}}
+    heavy = {{"jax", "jaxlib", "numpy", "deepdiff", "pydantic", "retrace.capture"}}
     print(sorted(heavy & sys.modules.keys()), file=sys.stderr)
 """
 
