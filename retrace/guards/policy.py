@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from retrace.errors import RetraceError, UsageError
 from retrace.failure import say
@@ -187,6 +187,22 @@ class policy(Guard):  # noqa: N801 - it is used like a function
 _current: policy | None = None
 
 
+class _Begun(NamedTuple):
+    at: float
+    """On the clock of `time.perf_counter`."""
+    site: str
+    """Where the function is defined; empty if only the recorded miss can tell."""
+
+
+class _Ended:
+    """The misses of one definition site that are over."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """By the clock, from the first event of each miss to its last: at least what it cost."""
+        self.unjudged: list[int] = []
+
+
 class _Warner:
     """Prints a message for each relevant miss once it is compiled."""
 
@@ -206,8 +222,10 @@ class _Warner:
         self._reported: set[tuple[str, str]] = set()
         self._recent: list[float] = []
         self._is_paused = False
-        self._begun: dict[int, None] = {}
+        self._begun: dict[int, _Begun] = {}
         """Unfinished misses of the selected functions."""
+        self._ended: dict[str, _Ended] = {}
+        """By definition site."""
         self._watch: Watch = watch()
         self._watch.open(self)
         if (found := doubt("policy", losses())) is not None:
@@ -228,19 +246,30 @@ class _Warner:
     def begun(self, number: int, functions: tuple[Function, ...]) -> BaseException | None:
         """Remember the miss: its cost is not known yet."""
         if not self._is_paused and (not functions or self._named(functions)):
-            self._begun[number] = None
+            site = functions[0].site if functions else ""
+            known = self._begun.get(number)
+            self._begun[number] = _Begun(time.perf_counter() if known is None else known.at, site)
             if len(self._begun) > _MAX_BEGUN:  # traces that were never compiled
                 self._begun.pop(next(iter(self._begun)), None)
         return None
 
     def compiled(self, number: int) -> BaseException | None:
         """A miss is over: report it if it is worth it."""
-        if number not in self._begun:
+        begun = self._begun.pop(number, None)
+        if begun is None:
             return None
-        self._begun.pop(number, None)
-        found = self._watch.judged(number)
-        if found is not None and (text := self._text(found)):
-            say(text)
+        with self._lock:
+            ended = self._ended.setdefault(begun.site, _Ended())
+            ended.seconds += time.perf_counter() - begun.at
+            ended.unjudged.append(number)
+            # Explaining a miss takes a good part of a small one; most cost too little to be told.
+            if begun.site and ended.seconds < self._dear:
+                return None
+            unjudged, ended.unjudged = ended.unjudged, []
+        for one in unjudged:
+            found = self._watch.judged(one)
+            if found is not None and (text := self._text(found)):
+                say(text)
         return None
 
     def _text(self, found: Judged) -> str:

@@ -52,6 +52,24 @@ def test_warn_ignores_cheap_and_unavoidable_misses(
     assert "float32[" in capsys.readouterr().err
 
 
+def test_cheap_misses_are_reported_once_they_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    dear = 0.2
+    costs: list[float] = []
+    with retrace.recording() as recorded, retrace.policy("warn", dear=dear):
+        while not (said := capsys.readouterr().err):
+            assert len(costs) < 1000
+            again(1)
+            costs = [
+                sum(one["stages"].values())
+                for one in recorded.misses
+                if one["avoidable"] == "yes"
+            ]
+    assert "a new lambda object was created" in said
+    # The first one is no recreated lambda; the last one is what made it worth a message.
+    assert len(costs) > 1
+    assert sum(costs[:-1]) < dear <= sum(costs)
+
+
 def test_the_inner_policy_applies() -> None:
     with retrace.policy("raise"):
         with pytest.raises(MissError):
