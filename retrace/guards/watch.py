@@ -106,6 +106,7 @@ class Watch:
         """Higher than all of these numbers."""
         self._lock = threading.RLock()
         self._open = 0
+        self._is_attached = self._is_held = False
         self._read_others = False
         self._listeners: tuple[Listener, ...] = ()
 
@@ -127,15 +128,12 @@ class Watch:
 
     def open(self, listener: Listener | None = None) -> int:
         """Start watching; returns the position to pass to `numbers`."""
-        from retrace.capture.session import session
-
         with self._lock:
             if not self._open:
                 self._read_new()
                 self._read_others = False
                 self._history.begin(self._next)
-                session().attach(self._writer)
-                session().refuse(self._on_event, self._refusal)
+                self._attach()
             self._open += 1
             if listener is not None:
                 self._listeners = (*self._listeners, listener)
@@ -143,15 +141,40 @@ class Watch:
 
     def close(self, listener: Listener | None = None) -> None:
         """Stop watching, unless another guard is still open."""
-        from retrace.capture.session import session
-
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
             self._open -= 1
             if not self._open:
-                session().refuse(None, None)
-                session().detach(self._writer)
                 self._thread.events.clear()
+                self._detach()
+
+    def hold(self, held: bool) -> None:
+        """Whether to go on recording between one guard and the next.
+
+        Beginning to record anew for each of a thousand short tests takes longer than they do.
+        """
+        with self._lock:
+            self._is_held = held
+            if held:
+                self._attach()
+            else:
+                self._detach()
+
+    def _attach(self) -> None:
+        from retrace.capture.session import session
+
+        if not self._is_attached:
+            self._is_attached = True
+            session().attach(self._writer)
+            session().refuse(self._on_event, self._refusal)
+
+    def _detach(self) -> None:
+        from retrace.capture.session import session
+
+        if self._is_attached and not self._open and not self._is_held:
+            self._is_attached = False
+            session().refuse(None, None)
+            session().detach(self._writer)
 
     @property
     def position(self) -> int:

@@ -50,6 +50,8 @@ class _State:
         self.compiled: list[tuple[str, list[tuple[Any, ...]]]] = []
         """What each test compiled: the fields of `runs.again.Compiled`."""
         self.directory: Path | None = None
+        self.is_watching = False
+        """Whether misses are recorded between tests, too."""
 
 
 _STATE = pytest.StashKey[_State]()
@@ -141,6 +143,10 @@ def _begin(config: pytest.Config, named: Path) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the recording."""
     state = config.stash.get(_STATE, None)
+    if state is not None and state.is_watching:
+        from retrace.guards.watch import watch
+
+        watch().hold(False)
     if state is not None and state.directory is not None:
         from retrace.capture.on_import import stop
 
@@ -164,7 +170,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     from retrace.pytest_plugin.testing import Watched
 
-    with Watched(lists=_lists(item.config)) as watched:
+    lists, state = _lists(item.config), item.config.stash[_STATE]
+    if lists and not state.is_watching:
+        from retrace.guards.watch import watch
+
+        state.is_watching = True
+        watch().hold(True)
+    with Watched(lists=lists) as watched:
         item.stash[WATCHED] = watched
         try:
             return (yield)
@@ -245,9 +257,10 @@ def pytest_runtest_makereport(
     if watched is not None and call.when == "teardown":
         report.user_properties += watched.properties()
     if watched is not None and call.when == "teardown" and _lists(item.config):
-        report.__dict__["retrace_rows"] = watched.rows()
+        rows, compiled = watched.listed()
+        report.__dict__["retrace_rows"] = rows
         report.__dict__["retrace_doubt"] = watched.doubt()
-        report.__dict__["retrace_compiled"] = watched.compiled()
+        report.__dict__["retrace_compiled"] = compiled
     return report
 
 

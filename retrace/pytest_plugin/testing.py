@@ -174,11 +174,18 @@ class Watched:
         spent = sum(miss.seconds for miss in calls)
         return [("retrace.misses", str(len(calls))), ("retrace.seconds", f"{spent:.3f}")]
 
-    def rows(self) -> list[tuple[float, str]]:
-        """The seconds and a line of text for each function and cause that missed."""
+    def listed(self) -> tuple[list[tuple[float, str]], list[tuple[Any, ...]]]:
+        """What the list at the end needs of this test.
+
+        Returns:
+            The seconds and a line of text for each function and cause that missed, and what the
+            test compiled, as fields of `runs.again.Compiled` for another process.
+        """
         if (missed := self.missed(patterns=False)) is None:
-            return []
-        view, verdicts = missed
+            return [], []
+        return self._rows(*missed), self._compiled(*missed)
+
+    def _rows(self, view: View, verdicts: list[Verdict]) -> list[tuple[float, str]]:
         rows: list[tuple[float, str]] = []
         for group in Tally.of(view, verdicts).groups():
             who = name(group.shown.miss.function)
@@ -190,13 +197,9 @@ class Watched:
             rows.append((round(group.seconds, 4), text))
         return rows
 
-    def compiled(self) -> list[tuple[Any, ...]]:
-        """What the test compiled, as fields of `runs.again.Compiled` for another process."""
+    def _compiled(self, view: View, verdicts: list[Verdict]) -> list[tuple[Any, ...]]:
         from retrace.runs.again import compiled
 
-        if (missed := self.missed(patterns=False)) is None:
-            return []
-        view, verdicts = missed
         runs = {run.id: run for run in view.recording.runs}
         listings = self._watch.listings()
         return [
