@@ -16,6 +16,17 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"{quoted(name)} is a method of a new {quoted(holder)} each time: create that "
                 f"object once and use it for all calls; if {where} creates it, report it there"
             )
+        case model.Library(name=name, package=where, maker=maker, is_body=True) if maker:
+            return (
+                f"`{maker}` of {where} creates {quoted(name)} again at each call: nothing to "
+                "change here, unless this call can be part of a jitted function"
+            )
+        case model.Library(name=name, package=where, is_body=True):
+            return (
+                f"{quoted(name)} belongs to {where}, which created it again: make this call part "
+                "of a jitted function, or create the object that it comes from once; if "
+                f"{where} creates it at each call and the call cannot be jitted, report it there"
+            )
         case model.Library(name=name, package=where, maker=maker, wraps=wraps) if maker:
             does = "wraps" if wraps else "creates"
             return (

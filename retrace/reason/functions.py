@@ -52,7 +52,7 @@ from retrace.reason.evidence import (
 )
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
-from retrace.reason.traits import looks_equal
+from retrace.reason.traits import looks_equal, made_in_call
 from retrace.reason.values import is_amount, is_plain, is_plain_type
 
 
@@ -329,7 +329,13 @@ def body(evidence: Evidence) -> Advice:
     bound = [body.name for body in bodies if body.kind is Kind.METHOD]
     if bodies and all(body.in_library for body in bodies):
         package = package_of(bodies[0].file)
-        return Library(name=bodies[0].name, package=package, proof=Proof.MEANING)
+        return Library(
+            name=bodies[0].name,
+            package=package,
+            maker=made_in_call(evidence.miss),
+            is_body=True,
+            proof=Proof.MEANING,
+        )
     proof = _proof(evidence.program)
     if proof is Proof.KEY and holds_other(evidence.changes):
         proof = Proof.MEANING

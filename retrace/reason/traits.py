@@ -70,10 +70,14 @@ def of_library(cause: Cause, miss: Miss) -> bool:
 def made_in_call(miss: Miss) -> str:
     """The still running library function that created this one, or an empty string.
 
-    It creates one at each call, whatever its user keeps.
+    It creates one at each call, whatever its user keeps. Of an eager loop or branch, its bodies
+    are asked.
     """
-    function = miss.function
-    made = (*function.wrappers, function.qualname) if function.in_library else function.wrappers
+    made = [
+        name
+        for one in miss.bodies or (miss.function,)
+        for name in (*one.wrappers, *((one.qualname,) if one.in_library else ()))
+    ]
     makers = [one.rpartition(".<locals>.")[0].replace(".<locals>", "") for one in made]
     running = [one.partition(":")[2] for one in (miss.through, miss.via) if one is not None]
     return next((maker for maker in makers if maker and maker in running), "")

@@ -222,6 +222,33 @@ class Solver:
 
 
 @pytest.mark.parametrize(
+    ("makes", "start"),
+    [
+        (True, "`Solver.run` of package creates `step` again at each call: nothing to change"),
+        (False, "`step` belongs to package, which created it again: make this call part of"),
+    ],
+)
+def test_the_loop_that_a_library_runs_is_compiled_once_in_a_jitted_function(
+    makes: bool, start: str, last: Last
+) -> None:
+    inside = "        def step(carry, x): return carry + x, x\n"
+    source = f"""
+import jax
+class Solver:
+    def __init__(self):
+{inside}        self.step = step
+    def run(self, x):
+        step = self.step
+{inside if makes else ""}        return jax.lax.scan(step, x[0], x)
+"""
+    own: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+    text, avoidable = last(lambda: [own["Solver"]().run(ones) for _ in range(2)])
+    assert text.startswith(start) and "a jitted function" in text
+    assert avoidable == "maybe"
+
+
+@pytest.mark.parametrize(
     ("made", "named"),
     [
         (jax.jit, "if `body` is created"),

@@ -36,6 +36,8 @@ class Library(Advice):
     """The library's function that was running and creates the function at each call."""
     wraps: bool = False
     """Whether the user's function stays and the library creates a wrapper around it."""
+    is_body: bool = False
+    """Whether it is the body of an eager loop or branch: a jitted function compiles that once."""
 
 
 class LibraryPasses(Advice):
