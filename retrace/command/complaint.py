@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ _COMMANDS = (
 def usage(error: Any) -> str:
     """The line for a usage error from typer, with a guess at what was meant."""
     context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", "retrace")
+    # Some errors have no context, such as an option without its argument.
+    asked = [one for one in sys.argv[1:2] if one in _COMMANDS]
+    path = getattr(context, "command_path", " ".join(("retrace", *asked)))
     said = error.format_message().strip().rstrip(".").replace("\n", " ")
     if said.startswith("No such command") and "ean" not in said:
         named = said.split("'")[1:2] or [""]

@@ -138,7 +138,7 @@ def test_show_by_id_label_and_beginning(recorded: Path) -> None:
             ["report", "{rec}", "-o", "no/such/folder/file"],
             ["cannot write to no/such/folder/file"],
         ),
-        (["report", "{rec}", "-o"], ["-o"]),
+        (["report", "{rec}", "-o"], ["-o", "retrace report --help"]),
         (["show"], ["ID"]),
         (["show", "k3x9f2a", "{rec}"], ["k3x9f2a-0 (random_bits #1)", "16 more"]),
         (["show", "train_stp #3", "{rec}"], ["train_step #3"]),
