@@ -43,8 +43,17 @@ comes, and the queue would grow forever."""
 class Background:
     """Two queues, and the thread that empties them in order."""
 
-    def __init__(self, guarded: Callable[[Task], None]) -> None:
+    def __init__(self, guarded: Callable[[Task], None], settle: Task) -> None:
+        """Start with empty queues.
+
+        Args:
+            guarded: runs a task, and keeps its errors from the program.
+            settle: called after tasks, to append to the file what they wrote.
+        """
         self._guarded = guarded
+        self._settle = settle
+        self.is_emptying = False
+        """Whether tasks run, after which `settle` is called."""
         self._lines: deque[Task] = deque()
         self._programs: deque[Task] = deque()
         self._at_work = allocate_lock()
@@ -87,7 +96,7 @@ class Background:
         done = allocate_lock()
         done.acquire()
         self._flushing += 1
-        self._programs.append(done.release)
+        self._programs += (self._settle, done.release)
         self._stir()
         done.acquire(timeout=_MAX_FLUSH_SECONDS)
         self._flushing -= 1
@@ -117,9 +126,7 @@ class Background:
         self._thread = here = get_ident()
         waited = 0
         while True:
-            while (task := self._next()) is not None:
-                self._guarded(task)  # nothing else catches what a task raises
-                del task
+            if self._empty():
                 waited = 0
             if linger:
                 leave_no_trace(here)
@@ -136,6 +143,20 @@ class Background:
             if not self._waits() or not self._at_work.acquire(blocking=False):
                 return
             self._thread = here
+
+    def _empty(self) -> bool:
+        """Run the tasks that wait; whether there were any."""
+        if (task := self._next()) is None:
+            return False
+        self.is_emptying = True
+        try:
+            while task is not None:
+                self._guarded(task)  # nothing else catches what a task raises
+                task = self._next()
+        finally:
+            self.is_emptying = False
+        self._guarded(self._settle)
+        return True
 
     def _waits(self) -> bool:
         return bool(self._lines or (self._programs and self._may_walk()))

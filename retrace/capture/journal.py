@@ -105,7 +105,7 @@ class Journal:
         if self.on_event is not None and self.writers:
             self.on_event(number, "begun", (function, *bodies))
         later = around or partial(_known, site)
-        self._write(partial(_begin, number, function, key, later, fields, writers, bodies))
+        self.later(partial(_begin, number, function, key, later, fields, writers, bodies))
 
     def again(self, number: int, before: int, site: CallSite | None, fields: MissFields) -> None:
         """A miss began with the same function and key as an earlier one."""
@@ -114,7 +114,7 @@ class Journal:
         fields["at"], fields["thread"] = time.time(), _thread_name()
         if self.on_event is not None and self.writers:
             self.on_event(number, "begun", ())
-        self._write(partial(_again, number, before, site, fields, writers))
+        self.later(partial(_again, number, before, site, fields, writers))
 
     def amend(self, number: int, fields: MissFields) -> None:
         """More became known about a miss; parts are given by content."""
@@ -122,7 +122,7 @@ class Journal:
         if self.on_event is not None and _COMPILE in _stages(fields):
             self.on_event(number, "compiled", ())
         if writers:
-            self._write(partial(_amend, number, fields, writers))
+            self.later(partial(_amend, number, fields, writers))
 
     def replace(self, number: int, function: Function, key: Key, fields: MissFields) -> None:
         """The operation of a miss that began with its body is now known."""
@@ -131,20 +131,20 @@ class Journal:
         if self.on_event is not None and self.writers:
             self.on_event(number, "known", (function,))
         if writers := self._writers.get(number, ()):
-            self._write(partial(_replace, number, function, key, fields, writers))
+            self.later(partial(_replace, number, function, key, fields, writers))
 
     def listings(self, number: int, listings: Sequence[Listing]) -> None:
         """The text of the program of a miss, and of its sub-programs."""
         for writer in self._writers.get(number, ()):
-            self._write(partial(writer.listings, listings))
+            self.later(partial(writer.listings, listings))
 
     def audit(
         self, encode: Callable[[Redaction | None], dict[str, JSON]], listings: Sequence[Listing]
     ) -> None:
         """The findings of an audit, and the text of the programs that differ."""
         for writer in self._all():
-            self._write(partial(writer.listings, listings))
-            self._write(partial(_audit, writer, encode))
+            self.later(partial(writer.listings, listings))
+            self.later(partial(_audit, writer, encode))
 
     def tell_backend(self) -> None:
         """Write once per writer where compiled programs run."""
@@ -160,16 +160,22 @@ class Journal:
             fields = backend._asdict()
             fields["backend"] = fields.pop("platform")
             fields["settings"] = settings()
-            self._write(partial(writer.amend_run, fields))
+            self.later(partial(writer.amend_run, fields))
 
     def lose(self, reason: str) -> None:
         """Note that something could not be recorded."""
         if len(self.losses) < _MAX_LOSSES:
             self.losses.append(reason)
         for writer in self._all():
-            self._write(partial(writer.loss, reason))
+            self.later(partial(writer.loss, reason))
 
-    def _write(self, task: Task) -> None:
+    def settle(self) -> None:
+        """Append to their files what the writers have gathered."""
+        for writer in self._all():
+            writer.settle()
+
+    def later(self, task: Task) -> None:
+        """Run a task on the thread that writes, after those before it."""
         if self.background is None:
             task()
         else:

@@ -18,7 +18,7 @@ from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs, described
-from retrace.capture.underway import Running, Underway, is_lowering, raised, stage_fields
+from retrace.capture.underway import Running, Underway, is_lowering, raised, spans, stage_fields
 from retrace.jax_internals import losses, names, shardings, spanning
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
@@ -51,8 +51,8 @@ class Recorder:
     def __init__(self) -> None:
         self.guarded: Callable[[Task], None] = _unguarded
         """Keeps failures on retrace's threads from the program (`Hooks.guarded`)."""
-        self._background = Background(self._guard)
-        self.journal = Journal(self._background.line)
+        self.journal = Journal()
+        self._background = self._new_background()
         self.misses = Misses(self.journal)
         self._programs = self._new_programs()
         self._thread = Underway()
@@ -171,7 +171,7 @@ class Recorder:
             if self._thread.progress.compiles(number):
                 self._belonging.missed(losses.LOWERINGS)
             # For `retrace watch`, which follows the recording.
-            self._belonging.hold(number, {"stage": stage, **_spans(frame), "since": time()})
+            self._belonging.hold(number, {"stage": stage, **spans(frame), "since": time()})
             # If the process hangs here, the recording must say which process of the job it is.
             self.journal.tell_backend()
             # It may take minutes, and may be the last thing the program does.
@@ -253,7 +253,7 @@ class Recorder:
             self._meet(self.meeting, number, frame)
         if self._thread.progress.compiles(number):
             self._belonging.missed(losses.LOWERINGS)
-        return _spans(frame)
+        return spans(frame)
 
     def cache_event(self, event: str, frame: FrameType) -> None:
         """JAX looked into its on-disk cache."""
@@ -339,6 +339,7 @@ class Recorder:
 
     def began(self, writer: Writer) -> None:
         """Write into a recording what this version of JAX and Python does not expose."""
+        writer.gathers = self.gathers
         for loss in interpreter.losses():
             writer.loss(loss)
         for name, number in names.losses_counted().items():
@@ -355,10 +356,7 @@ class Recorder:
         """
         from retrace.capture.slow import Clock
 
-        self.slow = Clock(over, self.journal, self._later, self.guarded)
-
-    def _later(self, task: Task) -> None:
-        self._background.line(task)
+        self.slow = Clock(over, self.journal, self.journal.later, self.guarded)
 
     def site_of(self, function: Any) -> str:
         """The definition site of a function, jitted or not."""
@@ -374,26 +372,28 @@ class Recorder:
 
     def forked(self) -> None:
         """Start afresh in a forked child, which does not have its parent's threads."""
-        self._background = Background(self._guard)
-        self.journal.background = self._background.line
+        self._background = self._new_background()
         self._programs = self._new_programs()
         if self.slow is not None:
             self.slow.forked()
 
+    def gathers(self) -> bool:
+        """Whether more lines will follow at once, so that all can be appended together."""
+        return self._background.is_emptying
+
     def _guard(self, task: Task) -> None:
         self.guarded(task)
+
+    def _new_background(self) -> Background:
+        made = Background(self._guard, self.journal.settle)
+        self.journal.background = made.line
+        return made
 
     def flush(self) -> None:
         """Write what is buffered, and wait for programs that are still being written down."""
         self._belonging.watch_compiled()
         self._belonging.write_held()
         self._background.flush()
-
-
-def _spans(frame: FrameType) -> MissFields:
-    """Number of processes that run the program being compiled, if there are several."""
-    found = spanning.which(frame)
-    return {"processes": len(found)} if len(found) > 1 else {}
 
 
 def _unguarded(task: Task) -> None:

@@ -9,6 +9,7 @@ from time import time
 from types import FrameType
 from typing import TypeAlias
 
+from retrace.jax_internals import spanning
 from retrace.jax_internals.disk_cache import Lookup
 from retrace.jax_internals.traces import Trace
 from retrace.model import Stage
@@ -147,6 +148,12 @@ def stage_fields(running: Running | None, stage: Stage, seconds: float) -> MissF
     if running is not None and running.inner:
         fields["inner"] = running.inner
     return fields
+
+
+def spans(frame: FrameType) -> MissFields:
+    """Number of processes that run the program being compiled, if there are several."""
+    found = spanning.which(frame)
+    return {"processes": len(found)} if len(found) > 1 else {}
 
 
 def raised(frame: FrameType, running: Running | None) -> str | None:

@@ -16,6 +16,7 @@ import json
 import re
 import zlib
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -67,28 +68,38 @@ class Shelf:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._known: set[str] = set()
+        self._waiting: deque[str] = deque()
         self._open = False
 
     def holds(self, id: str) -> bool:
         """Whether a program has already been written."""
         return id in self._known
 
-    def put(self, listings: Iterable[Listing]) -> None:
-        """Append those that are not written yet, in a single write. Raises OSError."""
+    def add(self, listings: Iterable[Listing]) -> None:
+        """Take those that are not written yet; `settle` appends them."""
         new = [listing for listing in listings if listing.id not in self._known]
         if not new:
             return
-        line = encode(new)
-        if not self._open:
-            self._sink.open()
-            self._open = True
-        self._sink.write(line)
+        self._waiting.append(encode(new))
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known.update(listing.id for listing in new)
 
+    def settle(self) -> None:
+        """Append what was taken, in a single write. Raises OSError."""
+        waiting: list[str] = []
+        while self._waiting:
+            waiting.append(self._waiting.popleft())
+        if not waiting:
+            return
+        if not self._open:
+            self._sink.open()
+            self._open = True
+        self._sink.write("\n".join(waiting))
+
     def close(self) -> None:
-        """Close the file; a later program opens it again."""
+        """Close the file without writing; a later program opens it again."""
+        self._waiting.clear()
         if self._open:
             self._open = False
             self._sink.close()

@@ -49,7 +49,7 @@ class Nothing:
 
 
 class File:
-    """Appends each line to a file with one system call, so a kill loses at most one line."""
+    """Appends to a file with one system call each time, so a kill tears at most one line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()

@@ -2,14 +2,17 @@
 
 There is no lock: a signal handler, a finaliser or another thread may enter at any point, and a
 forked child may inherit a lock held by a thread that it does not have. Every line is written in
-one append. Two threads that meet a new part at the same time write it twice, with two numbers,
-which costs a line but does no harm.
+one append. Those that the writing thread makes one after the other are appended together: with
+each append it lets go of the interpreter, and takes it from the program again. Two threads that
+meet a new part at the same time write it twice, with two numbers, which costs a line but does no
+harm.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import count
@@ -31,6 +34,8 @@ RETRY_SECONDS = 1.0
 """How long to wait before trying again to write a recording that cannot be written."""
 
 _MAX_SHARED = 1 << 10
+_MAX_WAITING = 64
+"""Maximum number of lines that wait to be appended together."""
 _MAX_PARTS = 1 << 16
 """Maximum number of digests kept (about 10 MB); then it starts over."""
 
@@ -113,6 +118,10 @@ class Writer:
         """Lines lost since the last one written; parts are counted with their misses."""
         self.has_backend = False
         """Whether the caller has written where compiled programs run."""
+        self.gathers: Callable[[], bool] = _never
+        """Whether more lines will follow at once, and `settle` after them."""
+        self._waiting: deque[tuple[str, bool]] = deque()
+        """Lines to be appended together, and whether each is only a part."""
         self._sink = sink
         self._turn = turn
         self._shelf = Shelf(programs) if programs is not None else None
@@ -242,12 +251,9 @@ class Writer:
             hide = self.redaction
             new = [one for one in listings if not shelf.holds(hide.listing_id(one.id))]
             listings = [hide.listing(one) for one in new]
-        try:
-            shelf.put(listings)
-        except OSError as error:
-            self._shelf = None
-            shelf.close()
-            self.loss(f"programs not written: {error.strerror or type(error).__name__}")
+        shelf.add(listings)
+        if not self.gathers():
+            self._settle_programs()
 
     def amend(self, number: int, fields: Mapping[str, JSON]) -> None:
         """Write what became known about a miss later."""
@@ -269,18 +275,20 @@ class Writer:
         """Write that the recording is closed, and close it; a later line reopens it."""
         self._retry_at = 0.0
         try:
-            self._put('{"end":true}')
+            self._settle_programs()
+            self._put('{"end":true}', at_once=True)
         finally:
             self.close()
 
     def close(self) -> None:
         """Close the file without writing, as a forked child does before opening its own."""
         self._open = False
+        self._waiting.clear()
         self._sink.close()
         if self._shelf is not None:
             self._shelf.close()
 
-    def _put(self, line: str, part: bool = False) -> bool:
+    def _put(self, line: str, part: bool = False, *, at_once: bool = False) -> bool:
         if os.getpid() != self._pid:
             return False
         if len(line) >= MAX_LINE_BYTES:
@@ -289,16 +297,52 @@ class Writer:
             self.lost += not part
             self._raise_once()
             return False
+        self._waiting.append((line, part))
+        # Asked after that: whoever gathers settles after it has stopped.
+        if not at_once and self.gathers() and len(self._waiting) < _MAX_WAITING:
+            return True
+        return self._append()
+
+    def settle(self) -> None:
+        """Append the lines that wait."""
+        self._settle_programs()
+        if self._waiting and os.getpid() == self._pid:
+            self._append()
+
+    def _append(self) -> bool:
+        lines: list[str] = []
+        count = 0
+        try:
+            # One by one: another thread may do the same.
+            while True:
+                line, part = self._waiting.popleft()
+                lines.append(line)
+                count += not part
+        except IndexError:
+            pass
+        if not lines:
+            return True  # another thread has appended them
         try:
             if not self._open:
                 self._begin()
-            self._sink.write(line)
+            self._sink.write("\n".join(lines))
         except OSError as error:
-            self.lost += not part
+            self.lost += count
             self._fail(error)
             self._raise_once()
             return False
         return True
+
+    def _settle_programs(self) -> None:
+        shelf = self._shelf
+        if shelf is None:
+            return
+        try:
+            shelf.settle()
+        except OSError as error:
+            self._shelf = None
+            shelf.close()
+            self.loss(f"programs not written: {error.strerror or type(error).__name__}")
 
     def _begin(self) -> None:
         if self._sink.open() or not self._headed:
@@ -317,6 +361,7 @@ class Writer:
         """Continue in the next segment if this one is full, with a header and no known parts."""
         if self._turn is None or not self._open or os.getpid() != self._pid:
             return
+        self.settle()  # what waits belongs to this segment
         try:
             if self._turn():
                 self._headed = False
@@ -336,6 +381,10 @@ class Writer:
         if not self._has_raised and self.failure is not None:
             self._has_raised = True
             raise self.failure
+
+
+def _never() -> bool:
+    return False
 
 
 def _quick_hash(kind: str, value: JSON) -> bytes:

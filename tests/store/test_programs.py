@@ -85,7 +85,8 @@ from retrace.store.sinks import File
 shelf = Shelf(File(Path(sys.argv[1])))
 number = 0
 while True:
-    shelf.put([listing(number, 3 + number % 700)])
+    shelf.add([listing(number, 3 + number % 700)])
+    shelf.settle()
     number += 1
     print(number, flush=True)
 """
@@ -185,7 +186,8 @@ def test_a_writer_keeps_few_ids_of_many_programs(
     path = tmp_path / "x.programs"
     shelf = Shelf(File(path))
     for number in [*range(20), 0]:  # the first of them is written twice
-        shelf.put([listing(number, 3)])
+        shelf.add([listing(number, 3)])
+        shelf.settle()
     shelf.close()
     assert sum(shelf.holds(f"{number:024x}") for number in range(20)) <= 8
     kept = Library()

@@ -49,7 +49,7 @@ GUARDED = frozenset(
     )
 )
 """What the guard stands around in these."""
-THE_GUARD = ("_guard", "_run", "_next")
+THE_GUARD = ("_guard", "_run", "_next", "_empty")
 """What carries the guard to a thread of our own."""
 
 
