@@ -134,9 +134,10 @@ def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
     is another model, with a program of its own.
     """
     miss, program = evidence.miss, evidence.program
-    if program is None or program.kind != "different":
-        return False
+    # Comparing the programs takes longest, and for most misses it is not needed.
     if not is_new_as_well(cause, evidence):
+        return False
+    if program is None or program.kind != "different":
         return False
     if miss.function.in_library and _holds_another_function(evidence.changes):
         return True
