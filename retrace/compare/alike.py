@@ -35,22 +35,21 @@ class Bundles:
         """How many leaves a column represents, by its place."""
 
     def differing(
-        self, leaves: Sequence[Leaf], columns: dict[Place, Column]
+        self, shapes: Sequence[Shape], columns: dict[Place, Column]
     ) -> dict[Place, Hashable]:
         """Return the shapes that differ from the first key's, by place; may split bundles.
 
         Args:
-            leaves: the leaves of a key, in the order of the first key's.
+            shapes: those of a key, in the order of the first key's leaves.
             columns: the columns of shapes; if a bundle splits, its column is copied.
         """
-        shapes = [leaf.shape for leaf in leaves]
         found: dict[Place, Hashable] = {}
         for bundle in self._bundles:
             shape = shapes[bundle.positions[0]]
             size = len(bundle.positions)
             if size > 1 and bundle.select(shapes).count(shape) != size:
                 self._split(shapes, columns)
-                return self.differing(leaves, columns)
+                return self.differing(shapes, columns)
             if shape != bundle.first:
                 found[bundle.place] = shape
         return found

@@ -22,6 +22,7 @@ from retrace.model import (
     Function,
     HeldChange,
     Leaf,
+    Leaves,
     Miss,
     NamedChange,
     Node,
@@ -35,6 +36,7 @@ from retrace.model import (
     Value,
     ValueChange,
     WeakTypeChange,
+    by_column,
 )
 from retrace.model.parts import PASSED, SETTINGS, Named, named
 
@@ -113,24 +115,30 @@ def _signature(old: Miss, new: Miss) -> Iterator[Change]:
 
 def _arguments(old: Miss, new: Miss) -> list[Change]:
     placed = not (old.nested or new.nested)
-    found: list[Change] = []
     if same_structure(old, new):
-        pairs = list(zip(old.key.leaves, new.key.leaves, strict=True))
-    else:
-        before, after = Arguments(old.key), Arguments(new.key)
-        walked = walk(before, after)
-        found += [
-            TreeChange(path, before.subtree(path), after.subtree(path)) for path in walked.parts
-        ]
-        found += [FieldChange(path, a, b, _exact(a, b), name) for path, name, a, b in walked.meta]
-        pairs = walked.pairs
+        return _leaves(by_column(old.key.leaves), by_column(new.key.leaves), placed)
+    before, after = Arguments(old.key), Arguments(new.key)
+    walked = walk(before, after)
+    found: list[Change] = [
+        TreeChange(path, before.subtree(path), after.subtree(path)) for path in walked.parts
+    ]
+    found += [FieldChange(path, a, b, _exact(a, b), name) for path, name, a, b in walked.meta]
     if old.key.leaves is not new.key.leaves:
-        # Most leaves that differ at all differ only in shape.
-        found += [
-            _shape_change((b.path, a.shape, b.shape)) for a, b in pairs if a.shape != b.shape
-        ]
-        rest = [(a, b) for a, b in pairs if a[2:] != b[2:]]
-        changed = [change for a, b in rest for change in _but_shape(a, b, placed)]
+        pairs = walked.pairs
+        found += _leaves(Leaves([a for a, _ in pairs]), Leaves([b for _, b in pairs]), placed)
+    return found
+
+
+def _leaves(old: Leaves, new: Leaves, placed: bool) -> list[Change]:
+    """What differs between leaves, one by one."""
+    if old is new:
+        return []
+    sides = zip(new.paths, old.shapes, new.shapes, strict=True)
+    found: list[Change] = [_shape_change(side) for side in sides if side[1] != side[2]]
+    # Most leaves that differ at all differ only in shape.
+    if old.others != new.others:
+        pairs = [(a, b) for a, b in zip(old, new, strict=True) if a[2:] != b[2:]]
+        changed = [change for a, b in pairs for change in _but_shape(a, b, placed)]
         found += sorted(changed, key=lambda change: _LEAF_ORDER[change.component])
     return found
 
@@ -209,7 +217,7 @@ def same_structure(old: Miss, new: Miss) -> bool:
     a, b = old.key, new.key
     if a.tree is not b.tree and a.tree != b.tree and not _same_nodes(a.tree, b.tree):
         return False
-    return a.leaves is b.leaves or [x.path for x in a.leaves] == [x.path for x in b.leaves]
+    return a.leaves is b.leaves or by_column(a.leaves).paths == by_column(b.leaves).paths
 
 
 def _same_nodes(old: tuple[Node, ...], new: tuple[Node, ...]) -> bool:

@@ -22,10 +22,12 @@ from retrace.model import (
     Key,
     Kind,
     Leaf,
+    Leaves,
     Miss,
     Node,
     Passing,
     Stage,
+    by_column,
 )
 from retrace.model.parts import PARTS, PASSED, Arrays, named
 
@@ -113,7 +115,7 @@ class Index:
         known = self._numbers.get((id(key.tree), id(key.leaves)))
         if known is not None:
             return known[0]
-        paths = tuple([leaf.path for leaf in key.leaves])
+        paths = by_column(key.leaves).paths
         same = self._numbers_by_paths.get((id(key.tree), paths))
         if same is None:
             skeleton = tuple(sorted(map(_form, key.tree))), tuple(sorted(paths))
@@ -136,8 +138,8 @@ class _Group:
     def __init__(self, first: Miss) -> None:
         self._arguments = Arguments(first.key)
         self._first = first.key
-        self._paths = [leaf.path for leaf in first.key.leaves]
-        self._bundles = Bundles(first.key.leaves)
+        self._leaves = by_column(first.key.leaves)
+        self._bundles = Bundles(self._leaves)
         self._names = dict(_named_places(first.key))
         self._fields = dict(_field_places(first.key.tree))
         self._holders = {
@@ -285,17 +287,18 @@ class _Group:
         return path if component in _LEAF_COMPONENTS else None
 
     def _different(self, key: Key, placed: bool) -> Iterator[tuple[Place, Hashable]]:
-        first = self._first.leaves
-        if key.leaves is not first:
-            leaves = key.leaves
+        first = self._leaves
+        if key.leaves is not self._first.leaves:
+            leaves = by_column(key.leaves)
             # Leaves passed by keyword can be in another order.
-            if [leaf.path for leaf in leaves] != self._paths:
+            if leaves.paths != first.paths:
                 by_path = {leaf.path: leaf for leaf in leaves}
-                leaves = [by_path[path] for path in self._paths]
-            yield from self._bundles.differing(leaves, self._columns).items()
-            for a, b in zip(first, leaves, strict=True):
-                if a[2:] != b[2:]:
-                    yield from _but_shape(a, b, placed)
+                leaves = Leaves([by_path[path] for path in first.paths])
+            yield from self._bundles.differing(leaves.shapes, self._columns).items()
+            if leaves.others != first.others:
+                for a, b in zip(first, leaves, strict=True):
+                    if a[2:] != b[2:]:
+                        yield from _but_shape(a, b, placed)
         if key.tree is not self._first.tree and key.tree != self._first.tree:
             yield from _different(self._fields, dict(_field_places(key.tree)))
         yield from self._different_names(key)

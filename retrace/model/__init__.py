@@ -29,7 +29,19 @@ from retrace.model.change import (
     WeakTypeChange,
 )
 from retrace.model.function import CallSite, Function, Kind, Receiver
-from retrace.model.key import JSON, Class, Dim, Key, Leaf, Node, Passing, Value, is_cut
+from retrace.model.key import (
+    JSON,
+    Class,
+    Dim,
+    Key,
+    Leaf,
+    Leaves,
+    Node,
+    Passing,
+    Value,
+    by_column,
+    is_cut,
+)
 from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
 from retrace.model.parts import Component
 from retrace.model.program import Callback, Frame, Listing, Program, Stack

@@ -1,6 +1,8 @@
 """The parts of JAX's cache keys."""
 
+from collections.abc import Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 JSON: TypeAlias = object
@@ -62,6 +64,30 @@ class Leaf(NamedTuple):
     committed: bool
     memory_kind: str | None
     layout: str | None = None
+
+
+class Leaves(tuple[Leaf, ...]):
+    """Leaves that are also known by column: most keys of one function differ only in shapes."""
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The path of each."""
+        return tuple([leaf.path for leaf in self])
+
+    @property
+    def shapes(self) -> list[tuple[Dim, ...]]:
+        """The shape of each."""
+        return [leaf.shape for leaf in self]
+
+    @cached_property
+    def others(self) -> Sequence[Sequence[object]]:
+        """For each field besides, the values of all leaves; shared by parts that are alike."""
+        return list(zip(*[leaf[2:] for leaf in self], strict=True))
+
+
+def by_column(leaves: tuple[Leaf, ...]) -> Leaves:
+    """The same leaves, known by column."""
+    return leaves if isinstance(leaves, Leaves) else Leaves(leaves)
 
 
 class Node(NamedTuple):

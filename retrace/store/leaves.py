@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-from retrace.model import JSON, Leaf
-
-Columns: TypeAlias = tuple[Sequence[Any], Sequence[Sequence[Any]]]
-"""The paths of leaves, and all other fields except their shapes."""
+from retrace.model import JSON, Leaf, Leaves
 
 _SHAPES = {list}
 _SIZES = {int, str}
@@ -30,19 +27,21 @@ _LEAF_TYPES: tuple[set[type], ...] = (
 _new_leaf: Callable[[Iterable[object]], Leaf] = partial(cast(Any, tuple).__new__, Leaf)
 
 
-def decode_leaves(rows: Any) -> tuple[Leaf, ...]:
+def decode_leaves(rows: Any) -> Leaves:
     """Decode the leaves of a part; raises TypeError or ValueError on invalid data."""
     if not rows:
-        return ()
+        return Leaves()
     columns = tuple(zip(*rows, strict=True))
     for column, types in zip(columns, _LEAF_TYPES, strict=True):
         if not types.issuperset(map(type, column)):
             raise TypeError("not a leaf")
-    path, shapes, *others = columns
-    return _with_shapes(path, others, shapes)
+    paths, shapes, *others = columns
+    return _with_shapes(paths, others, shapes)
 
 
-def _with_shapes(path: Sequence[Any], others: Iterable[Sequence[Any]], shapes: Any) -> Any:
+def _with_shapes(
+    paths: tuple[Any, ...], others: Sequence[Sequence[Any]], shapes: Any
+) -> Leaves:
     if not _SHAPES.issuperset(map(type, shapes)):
         raise TypeError("not a shape")
     sizes = list(chain.from_iterable(shapes))
@@ -52,7 +51,9 @@ def _with_shapes(path: Sequence[Any], others: Iterable[Sequence[Any]], shapes: A
         sizes = [size for size in sizes if type(size) is int]
     if sizes and not -(1 << 63) <= min(sizes) <= max(sizes) < 1 << 63:
         raise ValueError("a size out of range")
-    return tuple(map(_new_leaf, zip(path, map(tuple, shapes), *others, strict=True)))
+    leaves = Leaves(map(_new_leaf, zip(paths, map(tuple, shapes), *others, strict=True)))
+    leaves.paths, leaves.others = paths, others
+    return leaves
 
 
 def without_shapes(leaves: Any) -> tuple[JSON, ...]:
@@ -60,12 +61,6 @@ def without_shapes(leaves: Any) -> tuple[JSON, ...]:
     return tuple((leaf[0], *leaf[2:]) for leaf in leaves)
 
 
-def columns_of(leaves: tuple[Leaf, ...]) -> Columns:
-    """What other leaves that differ only in shapes share with these."""
-    path, _, *others = zip(*leaves, strict=True)
-    return path, others
-
-
-def decode_leaves_like(columns: Columns, shapes: Any) -> tuple[Leaf, ...]:
+def decode_leaves_like(leaves: Leaves, shapes: Any) -> Leaves:
     """Decode the same leaves with other shapes; raises as `decode_part` does."""
-    return _with_shapes(*columns, shapes)
+    return _with_shapes(leaves.paths, leaves.others, shapes)

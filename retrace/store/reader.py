@@ -16,7 +16,7 @@ from retrace.store.audits import decode_audit
 from retrace.store.bounded_lines import texts
 from retrace.store.decoded import NONSENSE
 from retrace.store.header import amend_run, decode_run
-from retrace.store.leaves import Columns, columns_of, decode_leaves_like
+from retrace.store.leaves import decode_leaves_like
 from retrace.store.parts import PARTS, decode_part
 from retrace.store.place import HEADER, ROOT, recordings
 from retrace.store.processes import files_of
@@ -161,7 +161,6 @@ class Reader:
         self._place = place
         self._headed = False
         self._parts: dict[tuple[str, int], Any] = {}
-        self._columns: dict[int, Columns] = {}
         self._shared = shared
         self._digests: dict[int, bytes] = {}
         """The digests of parts that others may share, by number."""
@@ -265,9 +264,7 @@ class Reader:
             if (like := line.get("like")) is None:
                 part = decode_part(kind, line["value"])
             else:
-                if (columns := self._columns.get(like)) is None:
-                    columns = self._columns[like] = columns_of(self._parts["leaves", like])
-                part = decode_leaves_like(columns, line["value"])
+                part = decode_leaves_like(self._parts["leaves", like], line["value"])
             self._parts[kind, number] = part
         elif "retrace" in line:
             self._read_header(line)
