@@ -71,6 +71,7 @@ __all__ = [
     "Key",
     "Kind",
     "Leaf",
+    "Leaves",
     "Listing",
     "Miss",
     "NamedChange",
@@ -102,5 +103,6 @@ __all__ = [
     "ValueChange",
     "Verdict",
     "WeakTypeChange",
+    "by_column",
     "is_cut",
 ]

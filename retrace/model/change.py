@@ -4,6 +4,8 @@ All kinds have a component, a path, both sides, and whether these were compared 
 `present` words them.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from retrace.model.function import CallSite, Function
@@ -25,10 +27,17 @@ class ShapeChange(NamedTuple):
     @property
     def resized(self) -> tuple[tuple[int, Dim, Dim], ...] | None:
         """The changed axes as (axis, old, new), or None if the number of axes differs."""
-        if len(self.old) != len(self.new):
-            return None
-        pairs = enumerate(zip(self.old, self.new, strict=True))
-        return tuple([(axis, a, b) for axis, (a, b) in pairs if a != b])
+        return resized(self.old, self.new)
+
+
+def resized(
+    old: tuple[Dim, ...], new: tuple[Dim, ...]
+) -> tuple[tuple[int, Dim, Dim], ...] | None:
+    """The axes of which the size differs, as `ShapeChange.resized`."""
+    if len(old) != len(new):
+        return None
+    pairs = enumerate(zip(old, new, strict=True))
+    return tuple([(axis, a, b) for axis, (a, b) in pairs if a != b])
 
 
 class DtypeChange(NamedTuple):
@@ -206,3 +215,5 @@ Change: TypeAlias = (
     | SettingChange
 )
 """One difference between a miss and its closest earlier key."""
+component_of: Callable[[Change], Component] = attrgetter("component")
+"""The component of a change."""

@@ -66,7 +66,7 @@ class Leaf(NamedTuple):
     layout: str | None = None
 
 
-class Leaves(tuple[Leaf, ...]):
+class Leaves(tuple[Leaf, ...]):  # noqa: SLOT001 - columns are kept in its dict
     """Leaves that are also known by column: most keys of one function differ only in shapes."""
 
     @cached_property

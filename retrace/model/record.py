@@ -14,20 +14,23 @@ class Record:
     """Immutable data. Its fields are the annotations of its class and of its base classes."""
 
     fields: ClassVar[tuple[str, ...]] = ()
+    _names: ClassVar[frozenset[str]] = frozenset()
+    """The same, to compare with."""
     defaults: ClassVar[dict[str, object]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own = [name for name, kind in cls.__annotations__.items() if "ClassVar" not in str(kind)]
         cls.fields = (*cls.fields, *own)
+        cls._names = frozenset(cls.fields)
         cls.defaults = cls.defaults | {
             name: cls.__dict__[name] for name in own if name in cls.__dict__
         }
 
     def __init__(self, **values: object) -> None:
         given = self.defaults | values
-        if given.keys() != set(self.fields):
-            wrong = sorted(given.keys() ^ set(self.fields))
+        if given.keys() != self._names:
+            wrong = sorted(given.keys() ^ self._names)
             raise TypeError(f"{type(self).__name__}: missing or unknown: {', '.join(wrong)}")
         self.__dict__.update(given)
 

@@ -76,7 +76,7 @@ class Pattern(StrEnum):
     THOUSAND_TINY_PROGRAMS = "thousand-tiny-programs"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """What is concluded about one miss. `present` words it."""
 

@@ -235,7 +235,7 @@ def _with_all_dtypes(
 def _change(candidate: Candidate, own: Sequence[Verdict], reach: Reach) -> Change:
     held = dict.fromkeys(
         str(change.path)
-        for verdict in own
+        for verdict in (own if candidate.constants else ())
         for change in verdict.changes
         if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
     )
@@ -245,7 +245,7 @@ def _change(candidate: Candidate, own: Sequence[Verdict], reach: Reach) -> Chang
         candidate.family,
         tuple(path for path in reach.paths(candidate) if path),
         tuple(dict.fromkeys(function.name for function in reach.functions(candidate))),
-        tuple(held) if candidate.constants else (),
+        tuple(held),
         values or max((max(column.values) + 1 for _, column in columns), default=0),
         programs,
         candidate.sure == "ask" and not candidate.alike,

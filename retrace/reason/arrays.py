@@ -25,6 +25,7 @@ from retrace.model.advice import (
     Proof,
     SkipEmpty,
 )
+from retrace.model.change import resized
 from retrace.reason.evidence import Evidence, grown, paths, same_but_scope
 from retrace.reason.traits import partial_batch, stands_for_none
 from retrace.reason.weak import keeps_types
@@ -49,13 +50,14 @@ def _is_key(dtype: object) -> bool:
 
 def shape(evidence: Evidence) -> Advice | None:
     """What to do if array sizes differ."""
-    changes, miss, own = evidence.changes, evidence.miss, evidence.resized
+    miss, own = evidence.miss, evidence.resized
     names = own.paths
-    dtypes = [change for change in changes if isinstance(change, DtypeChange)]
-    if any(_is_key(side) for change in dtypes for side in (change.old, change.new)):
-        return OneKeyType(paths=names)
-    resized = [ShapeChange("", *sides).resized or () for sides in own.sides]
-    if sizes := {(old, new) for axes in resized for _, old, new in axes}:
+    if Component.DTYPE in evidence.components:
+        dtypes = [change for change in evidence.changes if isinstance(change, DtypeChange)]
+        if any(_is_key(side) for change in dtypes for side in (change.old, change.new)):
+            return OneKeyType(paths=names)
+    axes = [axis for sides in own.sides for axis in resized(*sides) or ()]
+    if sizes := {(old, new) for _, old, new in axes}:
         if any(same_but_scope(*pair) for pair in sizes):
             return OneScope(paths=names, proof=Proof.PROGRAM)
         if any(grown(*pair) is None for pair in sizes):
@@ -67,7 +69,7 @@ def shape(evidence: Evidence) -> Advice | None:
         return AnotherModel(paths=names, proof=Proof.KEY if sure else Proof.MEANING)
     if any(0 in pair for pair in sizes):
         return SkipEmpty(paths=names, proof=Proof.MEANING)
-    if partial_batch(miss, evidence.nearest, changes):
+    if partial_batch(miss, evidence.nearest, evidence.changes):
         return PadBatch(paths=names)
     if any(len(old) != len(new) for old, new in own.sides):
         return OneRank(paths=names, proof=Proof.MEANING)

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import cast
 
 from retrace.model import Change, Component, Dim, Miss, NamedChange, Value, ValueChange
+from retrace.model.change import component_of
 from retrace.reason.program import Comparison
 from retrace.reason.resized import Resized
 
@@ -31,7 +32,7 @@ class Evidence:
     @cached_property
     def components(self) -> frozenset[Component]:
         """The parts of the key and the function that changed."""
-        return frozenset([change.component for change in self.changes])
+        return frozenset(map(component_of, self.changes))
 
     @cached_property
     def resized(self) -> Resized:

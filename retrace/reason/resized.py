@@ -43,11 +43,13 @@ class Resized:
     @cached_property
     def are_unused(self) -> bool:
         """Whether only arrays changed that the program does not use, not even for their sizes."""
-        own = {change.path for change in in_key(self._changes)}
-        if not own or self._program is None or self._listings is None:
+        if self._program is None or self._listings is None:
             return False
         inputs = unused_inputs(self._listings[1], self._program.texts)
-        if len(inputs) < len(own):
+        if len(inputs) < len({*self.paths}):
+            return False
+        own = {change.path for change in in_key(self._changes)}
+        if not own or len(inputs) < len(own):
             return False
         if not own <= {leaf.path for _, leaf in self._arguments(inputs)}:
             return False

@@ -100,7 +100,8 @@ def passing_library(cause: Cause, miss: Miss) -> str:
     """
     if cause not in _OF_ARGUMENTS:
         return ""
-    by = calling_library(miss)
+    if not (by := calling_library(miss)):
+        return ""
     package, _, called = by.partition(":")
     owner, _, name = called.rpartition(".")
     if name == "__call__" and owner.endswith("Meta"):

@@ -44,10 +44,9 @@ def judge(recording: Recording) -> list[Verdict]:
         found[id(miss)] = judges.setdefault(miss.run, Judge(recording.listings)).judge(miss)
     verdicts = revise([found[id(miss)] for miss in recording.misses])
     named = recognise(verdicts)
-    return [
-        replace(verdict, pattern=named[verdict.miss.id]) if verdict.miss.id in named else verdict
-        for verdict in verdicts
-    ]
+    for verdict in verdicts:
+        verdict.pattern = named.get(verdict.miss.id)
+    return verdicts
 
 
 class _History:

@@ -39,9 +39,7 @@ def decode_leaves(rows: Any) -> Leaves:
     return _with_shapes(paths, others, shapes)
 
 
-def _with_shapes(
-    paths: tuple[Any, ...], others: Sequence[Sequence[Any]], shapes: Any
-) -> Leaves:
+def _with_shapes(paths: tuple[Any, ...], others: Sequence[Sequence[Any]], shapes: Any) -> Leaves:
     if not _SHAPES.issuperset(map(type, shapes)):
         raise TypeError("not a shape")
     sizes = list(chain.from_iterable(shapes))

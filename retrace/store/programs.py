@@ -278,7 +278,7 @@ class _Ahead:
         if block.path is None:
             return block.text or ""
         start = block.offset - self._offset
-        if block.path != self._path or not 0 <= start <= len(self._data) - block.length:
+        if block.path is not self._path or not 0 <= start <= len(self._data) - block.length:
             try:
                 with opened(block.path) as file:
                     file.seek(block.offset)
