@@ -38,6 +38,7 @@ from retrace.model import (
     WeakTypeChange,
     by_column,
 )
+from retrace.model.change import Changes
 from retrace.model.parts import PASSED, SETTINGS, Named, named
 
 
@@ -207,9 +208,9 @@ NOT_IN_KEY = frozenset(
 """Components that are listed but not part of the key (except the function object itself)."""
 
 
-def changes(old: Miss, new: Miss) -> tuple[Change, ...]:
+def changes(old: Miss, new: Miss) -> Changes:
     """Everything in which two misses of one site differ, most informative first."""
-    return tuple(chain.from_iterable(dimension(old, new) for dimension in DIMENSIONS))
+    return Changes(chain.from_iterable([dimension(old, new) for dimension in DIMENSIONS]))
 
 
 def same_structure(old: Miss, new: Miss) -> bool:

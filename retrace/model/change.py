@@ -5,7 +5,8 @@ All kinds have a component, a path, both sides, and whether these were compared 
 """
 
 from collections.abc import Callable
-from operator import attrgetter
+from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
 from retrace.model.function import CallSite, Function
@@ -13,13 +14,16 @@ from retrace.model.key import JSON, Dim, Leaf, Node, Value
 from retrace.model.parts import Component
 from retrace.model.program import Program
 
+Shape: TypeAlias = tuple[Dim, ...]
+Sides: TypeAlias = tuple[Shape, Shape]
+
 
 class ShapeChange(NamedTuple):
     """An array has other sizes, or another number of axes."""
 
     path: str
-    old: tuple[Dim, ...]
-    new: tuple[Dim, ...]
+    old: Shape
+    new: Shape
 
     component = Component.SHAPE
     exact = True
@@ -30,9 +34,7 @@ class ShapeChange(NamedTuple):
         return resized(self.old, self.new)
 
 
-def resized(
-    old: tuple[Dim, ...], new: tuple[Dim, ...]
-) -> tuple[tuple[int, Dim, Dim], ...] | None:
+def resized(old: Shape, new: Shape) -> tuple[tuple[int, Dim, Dim], ...] | None:
     """The axes of which the size differs, as `ShapeChange.resized`."""
     if len(old) != len(new):
         return None
@@ -217,3 +219,30 @@ Change: TypeAlias = (
 """One difference between a miss and its closest earlier key."""
 component_of: Callable[[Change], Component] = attrgetter("component")
 """The component of a change."""
+_sides_of: Callable[[ShapeChange], Sides] = itemgetter(1, 2)
+
+
+class Changes(tuple[Change, ...]):  # noqa: SLOT001 - what follows is kept in its dict
+    """All changes of a miss, with what follows from them and is asked several times."""
+
+    @cached_property
+    def components(self) -> frozenset[Component]:
+        """The parts of the key and the function that changed."""
+        return frozenset(map(component_of, self))
+
+    @cached_property
+    def shapes(self) -> list[ShapeChange]:
+        """The changes of shapes."""
+        if Component.SHAPE not in self.components:
+            return []
+        return [change for change in self if isinstance(change, ShapeChange)]
+
+    @cached_property
+    def sides(self) -> frozenset[Sides]:
+        """The distinct pairs of an earlier and a later shape: a batch changes together."""
+        return frozenset(map(_sides_of, self.shapes))
+
+
+def together(changes: tuple[Change, ...]) -> Changes:
+    """The same changes, with what follows from them."""
+    return changes if isinstance(changes, Changes) else Changes(changes)

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import cast
 
 from retrace.model import Change, Component, Dim, Miss, NamedChange, Value, ValueChange
-from retrace.model.change import component_of
+from retrace.model.change import together
 from retrace.reason.program import Comparison
 from retrace.reason.resized import Resized
 
@@ -25,14 +25,14 @@ class Evidence:
         program: Comparison | None,
     ) -> None:
         self.miss, self.nearest = miss, nearest
-        self.changes = changes
+        self.changes = together(changes)
         """Including changes outside the function that it reads."""
         self.program = program
 
-    @cached_property
+    @property
     def components(self) -> frozenset[Component]:
         """The parts of the key and the function that changed."""
-        return frozenset(map(component_of, self.changes))
+        return self.changes.components
 
     @cached_property
     def resized(self) -> Resized:

@@ -17,6 +17,7 @@ from retrace.causes import Cause
 from retrace.compare.along import along, is_drawn_by_position
 from retrace.model import Change, Component, Dim, Miss, ShapeChange, Verdict
 from retrace.model.advice import FewSizes, JitBlock, PadBatch, PadShape, PassDecision, Proof
+from retrace.model.change import together
 from retrace.reason import rules
 from retrace.reason.agreement import agree
 from retrace.reason.arrays import pad_shape
@@ -162,7 +163,7 @@ def _layers(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]:
 
 def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:
     """The old and new value of the only size that changed."""
-    shapes = {(c.old, c.new) for c in verdict.changes if isinstance(c, ShapeChange)}
+    shapes = together(verdict.changes).sides
     found = {(a, b) for sides in shapes for a, b in zip(*sides, strict=False) if a != b}
     return next(iter(found)) if len(found) == 1 else None
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import Pattern, ShapeChange, ShardingChange, Verdict, WeakTypeChange
+from retrace.model import Pattern, ShardingChange, Verdict, WeakTypeChange
+from retrace.model.change import together
 from retrace.reason import rules
 from retrace.reason.evidence import grown
 from retrace.reason.history import is_partial_batch
@@ -122,7 +123,7 @@ def _grew_by_one(verdict: Verdict) -> bool:
     """Whether an axis is one longer than in the closest key."""
     if not _is_steady(verdict):
         return False
-    shapes = {(c.old, c.new) for c in verdict.changes if isinstance(c, ShapeChange)}
+    shapes = together(verdict.changes).sides
     return any(grown(a, b) == 1 for sides in shapes for a, b in zip(*sides, strict=False))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import groupby
 
 from retrace.causes import Cause
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Component, Function, Kind
-from retrace.model.change import component_of
+from retrace.model.change import Changes, component_of, together
 from retrace.reason.cards import card
 from retrace.reason.rules import Passed, in_key, wrapped_again
 
@@ -19,7 +20,7 @@ _RANKS = {part: RANK[_OF_COMPONENT.get(part, Cause.UNKNOWN)] for part in Compone
 
 def others(changes: tuple[Change, ...], cause: Cause) -> list[Change]:
     """The changes of the key that have another cause; each alone would have caused a miss."""
-    components = {*map(component_of, changes)} - NOT_IN_KEY
+    components = together(changes).components - NOT_IN_KEY
     if len(components) < 2:  # the case for nearly every miss
         return []
     return [
@@ -51,10 +52,10 @@ def by_precedence(
 ) -> tuple[Change, ...]:
     """The changes, those of the cause first and those outside the key last."""
     if not passed:
-        ranks = [_RANKS[component] for component in map(component_of, changes)]
+        ranks = [_RANKS[component] for component, _ in groupby(changes, component_of)]
         if ranks == sorted(ranks):  # the case for nearly every miss
             return changes
-        return tuple(sorted(changes, key=lambda change: _RANKS[change.component]))
+        return Changes(sorted(changes, key=lambda change: _RANKS[change.component]))
     cause = _cause_within(passed)
     return tuple(sorted(changes, key=lambda change: RANK[cause(change)]))
 

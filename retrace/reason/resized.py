@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import TypeAlias
 
 from retrace.compare.kernels import kernels
 from retrace.compare.outputs import outputs, same_but_inputs, unused_inputs
-from retrace.model import Change, Dim, Leaf, Listing, Miss, ShapeChange
+from retrace.model import Dim, Leaf, Listing, Miss, ShapeChange
+from retrace.model.change import Changes, Shape, Sides
 from retrace.reason.program import Comparison
 from retrace.reason.rules import in_key, root
 
-_Shape: TypeAlias = tuple[Dim, ...]
-_Sides: TypeAlias = tuple[_Shape, _Shape]
 _path_of: Callable[[ShapeChange], str] = itemgetter(0)
-_sides_of: Callable[[ShapeChange], _Sides] = itemgetter(1, 2)
 _NUMBERS = ("float", "bfloat", "complex")
 _DENSE_AXES = 2
 """Number of axes in the weights of a dense layer; those of a convolution have more."""
@@ -30,15 +27,12 @@ _DENSE_AXES = 2
 class Resized:
     """The changed shapes of one miss."""
 
-    def __init__(
-        self, miss: Miss, changes: tuple[Change, ...], program: Comparison | None
-    ) -> None:
+    def __init__(self, miss: Miss, changes: Changes, program: Comparison | None) -> None:
         """`changes` are all changes of the miss, and `program` compares its programs."""
         self._miss, self._changes, self._program = miss, changes, program
-        self._shapes = [change for change in changes if isinstance(change, ShapeChange)]
+        self._shapes = changes.shapes
         self.paths = tuple(map(_path_of, self._shapes))
-        self.sides = frozenset(map(_sides_of, self._shapes))
-        """The distinct pairs of an earlier and a later shape."""
+        self.sides = changes.sides
 
     @cached_property
     def are_unused(self) -> bool:
@@ -66,8 +60,8 @@ class Resized:
         True if this holds within one argument, False if only for several arguments together, and
         None if it does not hold.
         """
-        first: dict[tuple[Dim, Dim], set[_Sides]] = {}
-        later: dict[tuple[Dim, Dim], set[_Sides]] = {}
+        first: dict[tuple[Dim, Dim], set[Sides]] = {}
+        later: dict[tuple[Dim, Dim], set[Sides]] = {}
         for old, new in self.sides:
             if len(old) != len(new):
                 return None
@@ -179,9 +173,9 @@ class Resized:
                 if at >= first:
                     yield at, leaves[at - first]
 
-    def _roots(self, sides: set[_Sides]) -> set[str]:
+    def _roots(self, sides: set[Sides]) -> set[str]:
         """The arguments with arrays that changed in one of these ways."""
-        return {root(change.path) for change in self._shapes if _sides_of(change) in sides}
+        return {root(change.path) for change in self._shapes if change[1:] in sides}
 
     def _hold_numbers(self) -> bool:
         own = set(self.paths)
@@ -190,6 +184,6 @@ class Resized:
 
 
 @lru_cache(maxsize=4096)  # the arrays of a batch change together
-def _axes(old: _Shape, new: _Shape) -> frozenset[int]:
+def _axes(old: Shape, new: Shape) -> frozenset[int]:
     """The axes whose size changed."""
     return frozenset(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)

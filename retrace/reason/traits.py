@@ -13,12 +13,12 @@ from retrace.model import (
     Kind,
     Miss,
     Node,
-    ShapeChange,
     ShardingChange,
     TreeChange,
     Value,
     is_cut,
 )
+from retrace.model.change import together
 from retrace.reason.evidence import Evidence, grown, values_of
 from retrace.reason.fields import field_changes, is_function
 
@@ -177,13 +177,11 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
     ]
     if len(set(lines)) > 1:
         return False
+    own = together(changes)
+    if own.components - NOT_IN_KEY - {Component.SHAPE}:
+        return False
     size: tuple[Dim, Dim] | None = None
-    for change in changes:
-        if not isinstance(change, ShapeChange):
-            if change.component in NOT_IN_KEY:
-                continue
-            return False
-        old, new = change.old, change.new
+    for old, new in own.sides:
         if not old or len(old) != len(new) or new[0] == 0 or old[1:] != new[1:]:
             return False
         if (grown(old[0], new[0]) or 0) >= 0 or size not in (None, (old[0], new[0])):
