@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from math import prod
 from typing import TypeVar
 
 from retrace.model import Verdict
+from retrace.model.advice import PadShape
 from retrace.plan.corners import Size
 from retrace.plan.history import Column, History, Part
 from retrace.plan.joint import lengths
@@ -35,6 +37,17 @@ class Axis:
             value = column.values[row]
             self.sizes.setdefault(value, sizes[self.part][row])
             self.corners.setdefault(value, tuple([sizes[part][row] for part in self.dims]))
+
+    @cached_property
+    def advised(self) -> list[PadShape]:
+        """The advice to pad, of all rows."""
+        return [row.fix for row in self.history.rows if isinstance(row.fix, PadShape)]
+
+    @cached_property
+    def advised_here(self) -> list[PadShape]:
+        """The advice that is about the arrays of this axis only."""
+        own = {part.path for part in self.column.parts}
+        return [one for one in self.advised if own.issuperset(one.paths)]
 
     @property
     def names(self) -> tuple[str, ...]:

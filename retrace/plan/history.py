@@ -118,7 +118,7 @@ def _fill(history: History) -> None:
     for verdict, key in zip(history.rows, keys, strict=True):
         miss = verdict.miss
         cell: Parts = {}
-        own = base if miss is first else _without_arrays(miss, numbered, verdict.cause)
+        own = base if _is_alike(miss, first) else _without_arrays(miss, numbered, verdict.cause)
         _add_differences(base, own, cell)
         if first.key[_NAMED] != miss.key[_NAMED]:
             for before, after in zip(named, _named(miss.key), strict=True):
@@ -170,6 +170,15 @@ def _without_arrays(miss: Miss, numbered: _Numbered, cause: Cause) -> Parts:
         found[Part("function", "")] = numbered.of(function)
         found[Part("clear", f"{function.name}.clear_cache")] = miss.function_epoch
     return found
+
+
+def _is_alike(miss: Miss, first: Miss) -> bool:
+    """Whether a miss is surely the same as the first, except for its arguments and settings."""
+    if miss is first:
+        return True
+    epochs = miss.epoch, miss.function_epoch
+    is_same = miss.function is first.function and miss.function.kind is not Kind.OP
+    return is_same and epochs == (first.epoch, first.function_epoch)
 
 
 _NAMED = slice(2, None)

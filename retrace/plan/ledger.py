@@ -33,6 +33,7 @@ class Ledger:
 
     def __init__(self, runs: Sequence[Run], verdicts: Sequence[Verdict]) -> None:
         self.verdicts = {verdict.miss.id: verdict for verdict in verdicts}
+        self._known: dict[frozenset[str], Amount] = {}
         self._own = {name: verdict.miss.seconds for name, verdict in self.verdicts.items()}
         for verdict in verdicts:
             miss = verdict.miss
@@ -67,8 +68,14 @@ class Ledger:
         return Span(low, self.seconds(names))
 
     def amount(self, names: Iterable[str]) -> Amount:
-        """What these misses add up to."""
+        """What these misses add up to; one step is asked about several times."""
         names = list(names)
+        asked = frozenset(names)
+        if (known := self._known.get(asked)) is None:
+            known = self._known[asked] = self._amount(names)
+        return known
+
+    def _amount(self, names: Sequence[str]) -> Amount:
         calls, eager = Counter[str](), Counter[str]()
         for name in names:
             verdict = self.verdicts[name]

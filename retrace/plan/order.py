@@ -195,7 +195,9 @@ def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
     advised = verdict.fix
     if advised is None or not advised.paths or advised.others:
         return False
-    return all(is_in(path, paths) for path in {*advised.paths} - {*paths})
+    if set(paths).issuperset(advised.paths):  # the case for nearly every miss
+        return True
+    return all(is_in(path, paths) for path in advised.paths)
 
 
 def _how_sure(choice: Choice, names: Sequence[str], ledger: Ledger, reach: Reach) -> Sure:

@@ -13,7 +13,7 @@ from statistics import median
 from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_position
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing
-from retrace.model.advice import AnotherModel, PadShape
+from retrace.model.advice import AnotherModel
 from retrace.plan import corners
 from retrace.plan.axis import Axis
 from retrace.plan.candidate import Candidate, dropped, is_inside_library
@@ -116,28 +116,14 @@ def _is_model(history: History, column: Column) -> bool:
 
 def _meant(axes: list[Axis]) -> Meant:
     """Why the sizes look intended, or an empty string."""
-    if any(_are_kernels(axis) for axis in axes):
+    if any(one.kernels for axis in axes for one in axis.advised_here):
         return "kernels"
     if all(map(_has_lines, axes)):
         return "lines"
-    own = [one for axis in axes for one in _advised(axis)]
+    own = [one for axis in axes for one in axis.advised]
     if own and all(one.sizes for one in own):
         return "doubled"
-    return "square" if any(one.square for axis in axes for one in _of_axis(axis)) else ""
-
-
-def _are_kernels(axis: Axis) -> bool:
-    return any(one.kernels for one in _of_axis(axis))
-
-
-def _advised(axis: Axis) -> list[PadShape]:
-    return [row.fix for row in axis.history.rows if isinstance(row.fix, PadShape)]
-
-
-def _of_axis(axis: Axis) -> list[PadShape]:
-    """The advice that is about the arrays of this axis only."""
-    own = {part.path for part in axis.column.parts}
-    return [one for one in _advised(axis) if own.issuperset(one.paths)]
+    return "square" if any(one.square for axis in axes for one in axis.advised_here) else ""
 
 
 def _has_lines(axis: Axis) -> bool:
