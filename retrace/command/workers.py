@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from retrace.errors import UsageError
+from retrace.model.row import Row
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -19,7 +20,7 @@ _MIN_CLUSTER_TASKS = 8
 worker yet."""
 
 
-class Workers(NamedTuple):
+class Workers(Row):
     """An executor and how many tasks it runs at a time."""
 
     executor: Executor

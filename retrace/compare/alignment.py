@@ -9,7 +9,8 @@ says so.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+
+from retrace.model.row import Row
 
 MAX_EXACT = 128
 """Up to this many edits, the result is certainly minimal."""
@@ -19,7 +20,7 @@ _AGREEMENT = 24
 """Equal tokens in a row that end a piece."""
 
 
-class Block(NamedTuple):
+class Block(Row):
     """A run that both sides share: where it starts on each, and its length."""
 
     old: int
@@ -27,7 +28,7 @@ class Block(NamedTuple):
     length: int
 
 
-class Alignment(NamedTuple):
+class Alignment(Row):
     """What two sequences share, in order."""
 
     blocks: tuple[Block, ...]
@@ -35,7 +36,7 @@ class Alignment(NamedTuple):
     """Whether this is certainly the alignment with the fewest edits."""
 
 
-class Hunk(NamedTuple):
+class Hunk(Row):
     """What lies between two blocks, as positions (ends exclusive)."""
 
     old: int

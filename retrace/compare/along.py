@@ -9,12 +9,12 @@ results.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from retrace.compare.axes import Effect, arity, effect, equation
 from retrace.compare.equation import inner
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Key, Listing
+from retrace.model.row import Row
 
 _MAX_DEPTH = 40
 _MAX_EQUATIONS = 100_000
@@ -22,7 +22,7 @@ _MAX_EQUATIONS = 100_000
 _MAX_STEPS = 8
 
 
-class Step(NamedTuple):
+class Step(Row):
     """An equation that works along the axis."""
 
     primitive: str | None
@@ -31,7 +31,7 @@ class Step(NamedTuple):
     """The user's line, if known."""
 
 
-class Along(NamedTuple):
+class Along(Row):
     """What a program does along an axis."""
 
     masked: tuple[Step, ...] = ()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import prod
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from retrace.model.row import Row
 
 _SHAPE = re.compile(r"\[([\w,+*() -]*)\]")
 _INTEGER = re.compile(r":~?[iu]\d")
@@ -54,7 +56,7 @@ _LINEAR = frozenset(
 )
 
 
-class Operand(NamedTuple):
+class Operand(Row):
     old: tuple[str, ...]
     new: tuple[str, ...]
 
@@ -66,7 +68,7 @@ class Operand(NamedTuple):
         )
 
 
-class Equation(NamedTuple):
+class Equation(Row):
     name: str
     given: tuple[Operand, ...]
     made: tuple[Operand, ...]
@@ -293,7 +295,7 @@ def _takes_all(one: Equation, axes: frozenset[int]) -> bool:
     )
 
 
-class _Slice(NamedTuple):
+class _Slice(Row):
     start: str
     end: str
     size: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import Listings, place
 from retrace.model import Frame, Listing
+from retrace.model.row import Row
 
 _VARIABLE = re.compile(r"\$[0-9]{1,18}")
 _HASH = re.compile(r"@[0-9a-f]{32}")
@@ -20,7 +20,7 @@ _MAX_EQUATIONS = 100_000
 """Maximum number of equations compared; those of a sub-program count at each call."""
 
 
-class Output(NamedTuple):
+class Output(Row):
     """One result of a program."""
 
     type: str

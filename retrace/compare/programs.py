@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from retrace.compare.alignment import Alignment, align
 from retrace.compare.blocks import repeated
@@ -28,6 +28,7 @@ from retrace.compare.repeats import Repeat
 from retrace.compare.rounds import Rounds
 from retrace.compare.source_lines import LineChange, Listings, line_changes, place
 from retrace.model import Dim, Frame, Listing
+from retrace.model.row import Row
 from retrace.store.sizes import sizes_of
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]
@@ -38,7 +39,7 @@ _MAX_PRIMITIVES = 64
 """Maximum number of primitives that are named for a repeated block."""
 
 
-class Size(NamedTuple):
+class Size(Row):
     """The size of an axis, old and new."""
 
     old: Dim
@@ -49,7 +50,7 @@ class Size(NamedTuple):
     """The inputs of the program that have this size: position and axis."""
 
 
-class Constant(NamedTuple):
+class Constant(Row):
     """A literal or captured constant that changed."""
 
     old: str
@@ -58,7 +59,7 @@ class Constant(NamedTuple):
     times: int = 1
 
 
-class Repeated(NamedTuple):
+class Repeated(Row):
     """A block that runs a different number of times."""
 
     primitives: tuple[str, ...]
@@ -70,7 +71,7 @@ class Repeated(NamedTuple):
     """Whether a JAX loop runs it; otherwise the program contains that many copies."""
 
 
-class Difference(NamedTuple):
+class Difference(Row):
     """How a program differs from another, with the evidence."""
 
     kind: Kind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple
+
+from retrace.model.row import Row
 
 _MAX_CANDIDATES = 6
 _MAX_SHIFT = 64
@@ -18,7 +19,7 @@ _BUDGET = 4_000_000
 """Maximum number of equation comparisons spent on finding blocks."""
 
 
-class Run(NamedTuple):
+class Run(Row):
     """A block: where it starts, its length, and how many times it is repeated there."""
 
     start: int
@@ -100,7 +101,7 @@ def long_runs(tokens: Sequence[Hashable]) -> Iterator[Run]:
             start = index + 1
 
 
-class Repeat(NamedTuple):
+class Repeat(Row):
     """A block on both sides, and how often it is repeated on each."""
 
     old: int

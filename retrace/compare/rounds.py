@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from retrace.compare.repeats import Repeat
 from retrace.model import Listing
+from retrace.model.row import Row
 
 _MAX_USES = 8
 
 
-class _Place(NamedTuple):
+class _Place(Row):
     """Where a variable is defined."""
 
     block: int
@@ -29,7 +29,7 @@ class _Place(NamedTuple):
     result: int
 
 
-class _Use(NamedTuple):
+class _Use(Row):
     """Where a later round uses a variable of a block."""
 
     rounds: int

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from retrace.compare.alignment import Alignment, Hunk, align, hunks
 from retrace.compare.equation import SAME, inner, primitive, relate
 from retrace.model import Frame, Listing, Stack
+from retrace.model.row import Row
 
 Listings: TypeAlias = Mapping[str, Listing]
 
@@ -17,7 +18,7 @@ _MAX_DISTANCE = 16
 """Two equations of a hunk at most this far apart may count as one that changed."""
 
 
-class LineChange(NamedTuple):
+class LineChange(Row):
     """The equations that one source line added, removed or changed, counted by primitive."""
 
     place: Frame | None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from retrace.model import Miss, PersistentCache
+from retrace.model.row import Row
 
 OPTIONS = "compile_options"
 """JAX's name of the ingredient that has fields."""
 
 
-class OptionField(NamedTuple):
+class OptionField(Row):
     """A compile option that differs; None if a side lacks it."""
 
     name: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from retrace.compare.equality import identity
 from retrace.model import Key, Leaf, Node, Subtree, Value
+from retrace.model.row import Row
 
 Part: TypeAlias = Node | Leaf | None
 """What is at a path: a container, an array, or nothing."""
@@ -57,7 +58,7 @@ class Arguments:
         return tuple(found.values())
 
 
-class FieldDifference(NamedTuple):
+class FieldDifference(Row):
     """A static field of a node whose values differ; None if the field is absent."""
 
     path: str

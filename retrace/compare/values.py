@@ -7,10 +7,11 @@ report, because it imports optional packages such as pandas if they are installe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from retrace.compare.deep import is_absent, levels
 from retrace.model import JSON, Value
+from retrace.model.row import Row
 
 Kind: TypeAlias = Literal["changed", "added", "removed"]
 Place: TypeAlias = tuple[str | int, ...]
@@ -21,7 +22,7 @@ _MAX_DEEP_CHARACTERS = 10_000
 _TYPE = "$type"
 
 
-class Difference(NamedTuple):
+class Difference(Row):
     """One field in which two values differ."""
 
     path: str
@@ -35,7 +36,7 @@ class Difference(NamedTuple):
     """The path, name by name."""
 
 
-class _Found(NamedTuple):
+class _Found(Row):
     place: Place
     kind: Kind
     old: JSON

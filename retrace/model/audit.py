@@ -1,9 +1,9 @@
 """What an audit observed: programs that no longer match their code and the values it reads."""
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from retrace.model.key import Value
+from retrace.model.row import Row
 
 
 class Outcome(StrEnum):
@@ -34,7 +34,7 @@ class Reason(StrEnum):
     JAX = "jax"
 
 
-class Reading(NamedTuple):
+class Reading(Row):
     """A value from outside that a function reads and that has changed since it was traced."""
 
     name: str
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
     """Whether the function writes it itself, such as a counter of its own traces."""
 
 
-class Source(NamedTuple):
+class Source(Row):
     """A line that may give another value each time: `time.time()`."""
 
     name: str
@@ -56,7 +56,7 @@ class Source(NamedTuple):
     line: int
 
 
-class Checked(NamedTuple):
+class Checked(Row):
     """One program that was checked."""
 
     miss: int
@@ -78,7 +78,7 @@ class Checked(NamedTuple):
     """What the function reads and changed itself when it was traced again."""
 
 
-class Audit(NamedTuple):
+class Audit(Row):
     """One audit of a process."""
 
     run: str

@@ -1,9 +1,9 @@
 """Where the seconds of a slow miss went, as far as observed (`retrace run --slow`)."""
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from retrace.model.program import Frame, Stack
+from retrace.model.row import Row
 
 
 class Part(StrEnum):
@@ -32,7 +32,7 @@ class Part(StrEnum):
     """The rest of JAX."""
 
 
-class Sampled(NamedTuple):
+class Sampled(Row):
     """A stack of the thread while it was tracing."""
 
     seconds: float
@@ -41,7 +41,7 @@ class Sampled(NamedTuple):
     """Innermost frame first; JAX's own frames are left out."""
 
 
-class Loop(NamedTuple):
+class Loop(Row):
     """A Python loop that was seen running."""
 
     frame: Frame
@@ -50,7 +50,7 @@ class Loop(NamedTuple):
     """Its last line."""
 
 
-class Tracing(NamedTuple):
+class Tracing(Row):
     """Samples of the stack of the thread that traced and lowered."""
 
     waited: float
@@ -69,7 +69,7 @@ class Tracing(NamedTuple):
     """The Python loops seen around the user's lines."""
 
 
-class Pass(NamedTuple):
+class Pass(Row):
     """A step of the compiler, excluding the steps inside it."""
 
     name: str
@@ -79,7 +79,7 @@ class Pass(NamedTuple):
     """`pass` over the whole program, `code` generation, or `other`."""
 
 
-class Kernel(NamedTuple):
+class Kernel(Row):
     """What a source line was compiled to."""
 
     file: str
@@ -95,7 +95,7 @@ class Kernel(NamedTuple):
     """The most frequent operations with their counts: `sort`, `scatter`."""
 
 
-class Compiling(NamedTuple):
+class Compiling(Row):
     """What the compiler spent its time on."""
 
     passes: tuple[Pass, ...] = ()
@@ -111,7 +111,7 @@ class Compiling(NamedTuple):
     """Whether other threads compiled meanwhile, so that their kernels may be included."""
 
 
-class Memory(NamedTuple):
+class Memory(Row):
     """The executable's memory in bytes, according to XLA."""
 
     arguments: int
@@ -121,7 +121,7 @@ class Memory(NamedTuple):
     code: int
 
 
-class Module(NamedTuple):
+class Module(Row):
     """The StableHLO that XLA compiled, without the data of its constants."""
 
     packed: str = ""
@@ -139,7 +139,7 @@ class Module(NamedTuple):
     out, `redacted`."""
 
 
-class Slow(NamedTuple):
+class Slow(Row):
     """Everything observed about one slow miss."""
 
     tracing: Tracing | None = None
@@ -150,7 +150,7 @@ class Slow(NamedTuple):
     """A miss of at least this many seconds counted as slow; 0 if not recorded."""
 
 
-class Tried(NamedTuple):
+class Tried(Row):
     """A program compiled alone with some flags."""
 
     flags: str | None
@@ -161,7 +161,7 @@ class Tried(NamedTuple):
     """Processor seconds, which other programs disturb less."""
 
 
-class Cut(NamedTuple):
+class Cut(Row):
     """A part of a program that was compiled alone."""
 
     operations: int
@@ -169,7 +169,7 @@ class Cut(NamedTuple):
     """Processor seconds."""
 
 
-class Halved(NamedTuple):
+class Halved(Row):
     """The smallest part of a program that stays slow."""
 
     whole: Cut
@@ -184,14 +184,14 @@ class Halved(NamedTuple):
     """The part as a module."""
 
 
-class Profiled(NamedTuple):
+class Profiled(Row):
     """A program compiled alone under a profiler."""
 
     seconds: float
     compiling: Compiling
 
 
-class Anew(NamedTuple):
+class Anew(Row):
     """What compiling a recorded program again showed."""
 
     tried: tuple[Tried, ...] = ()

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from retrace.causes import Cause
 from retrace.model.advice import Advice
 from retrace.model.change import Change, HeldChange
 from retrace.model.miss import Miss
+from retrace.model.row import Row
 
 
-class Finding(NamedTuple):
+class Finding(Row):
     """Something a miss shows about later calls of the same program."""
 
     code: Literal["slow-dispatch"]
@@ -53,7 +54,7 @@ class How(StrEnum):
     NOT_SHOWN = "something was not shown"
 
 
-class Detail(NamedTuple):
+class Detail(Row):
     """What the cause alone does not say. `present` words it."""
 
     how: How

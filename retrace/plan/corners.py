@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from retrace.model.row import Row
 
 Size: TypeAlias = tuple[int, ...]
 """The length of each of several axes in one call."""
@@ -25,7 +27,7 @@ _MAX_SIZES = 192
 """Maximum number of distinct sizes; if there are more, close ones count as one."""
 
 
-class Corners(NamedTuple):
+class Corners(Row):
     """A number of corners, and what padding to them costs."""
 
     sizes: tuple[Size, ...]

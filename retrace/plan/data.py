@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from retrace.errors import UsageError
+from retrace.model.row import Row
 from retrace.plan.corners import Size
 
 _MAGIC = b"\x93NUMPY"
@@ -21,7 +22,7 @@ _MAX_BYTES = 1 << 28
 _KINDS = {"i": "bhiq", "u": "BHIQ", "f": " efd"}
 
 
-class Source(NamedTuple):
+class Source(Row):
     """One column of a file."""
 
     path: Path

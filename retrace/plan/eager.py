@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Dim, Miss, ShapeChange, Verdict
@@ -25,6 +25,7 @@ from retrace.model.advice import (
     Sure,
 )
 from retrace.model.record import Record
+from retrace.model.row import Row
 from retrace.reason.eager import joins, new_body, of_caller
 from retrace.reason.sized import of_many_sizes, sized
 
@@ -196,7 +197,7 @@ def _own(
         yield Root(family="eager", site=site, verdicts=every, certain=(), function=function)
 
 
-class Call(NamedTuple):
+class Call(Row):
     """A call of a user's function that could be jitted as a whole."""
 
     file: str
@@ -246,7 +247,7 @@ def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:
     return not local or (above is not None and above.function == outer)
 
 
-class _Sized(NamedTuple):
+class _Sized(Row):
     """A line where an operation was compiled for several sizes."""
 
     site: CallSite

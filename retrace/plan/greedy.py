@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from retrace.model.row import Row
 from retrace.plan.candidate import Candidate
 from retrace.plan.history import History
 from retrace.plan.ledger import Ledger
@@ -13,7 +14,7 @@ from retrace.plan.replay import Mapped, Replay
 Cells: TypeAlias = dict[tuple[int, int], Mapped]
 
 
-class Choice(NamedTuple):
+class Choice(Row):
     """One step: the changes it makes and the misses they remove."""
 
     members: tuple[Candidate, ...]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
 from retrace.model.parts import SETTINGS
+from retrace.model.row import Row
 from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import PASSED_BY_CALLER, candidates
@@ -54,7 +54,7 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
     return _added_up(steps, ledger)
 
 
-class _Draft(NamedTuple):
+class _Draft(Row):
     """A step before it is known what is left after it."""
 
     step: Step
@@ -134,7 +134,7 @@ def _added_up(drafts: Sequence[_Draft], ledger: Ledger) -> Plan:
     )
 
 
-class _Gone(NamedTuple):
+class _Gone(Row):
     """What several steps remove."""
 
     at_best: Amount = Amount()

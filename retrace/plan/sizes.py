@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
-from typing import NamedTuple, TypeVar, overload
+from typing import TypeVar, overload
 
+from retrace.model.row import Row
 from retrace.plan.corners import Corners, power_of_two
 
 Cost = Callable[[int], float]
 
 
-class Choice(NamedTuple):
+class Choice(Row):
     """A number of sizes, and what padding to them costs."""
 
     sizes: tuple[int, ...]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
 from retrace.compare.along import Along
 from retrace.model.advice import Advice, Sure
 from retrace.model.record import Record
+from retrace.model.row import Row
 from retrace.plan.amount import Amount
 from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
@@ -19,7 +20,7 @@ several models, square matrices, or a program for which extra rows may be real d
 for which that is unknown."""
 
 
-class Sizes(NamedTuple):
+class Sizes(Row):
     """What can be done about an axis that has many sizes."""
 
     names: tuple[str, ...]
@@ -46,7 +47,7 @@ class Sizes(NamedTuple):
     """Axes of other arrays that grow with these but differ in length."""
 
 
-class Pairs(NamedTuple):
+class Pairs(Row):
     """What can be done about axes that vary together but differ in length."""
 
     axes: tuple[str, ...]
@@ -71,7 +72,7 @@ class Pairs(NamedTuple):
     meant: Meant = ""
 
 
-class Change(NamedTuple):
+class Change(Row):
     """One thing to change."""
 
     family: str
@@ -90,7 +91,7 @@ class Change(NamedTuple):
     """The number of lines with eager operations that it is about."""
 
 
-class Proposal(NamedTuple):
+class Proposal(Row):
     """What to do, where, and about what."""
 
     code: str

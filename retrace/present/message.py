@@ -6,11 +6,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.model.parts import BY_COMPONENT, VALUES
+from retrace.model.row import Row
 from retrace.present import logged, plan_words, sentences, verdict_detail
 from retrace.present.advice import advised
 from retrace.present.cards import words
@@ -46,14 +47,14 @@ _MIN_NAME = 32
 """Names up to this many characters are never shortened."""
 
 
-class Line(NamedTuple):
+class Line(Row):
     """One line of a message: its label, and the cells of its text."""
 
     label: str
     cells: tuple[str, ...]
 
 
-class Message(NamedTuple):
+class Message(Row):
     """Everything shown about the misses of one function and cause."""
 
     worth: Literal["yes", "maybe", "no"]

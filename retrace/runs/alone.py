@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from retrace.model import Listing
 from retrace.model.record import Record
+from retrace.model.row import Row
 from retrace.runs.form import Form, form
 from retrace.runs.named import number, stand_for
 
@@ -21,7 +22,7 @@ _MAX_VALUES = 16
 FormOf = Callable[["Program"], Form | None]
 
 
-class Constant(NamedTuple):
+class Constant(Row):
     """A constant that differs between programs."""
 
     name: str | None

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import NamedTuple
 
 from retrace.model import Listing
+from retrace.model.row import Row
 
 _MAX_EQUATIONS = 20_000
 _MAX_NUMBERS = 1024
@@ -23,7 +23,7 @@ _CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
 _INNER = re.compile(r"@([0-9a-f]{32})")
 
 
-class Form(NamedTuple):
+class Form(Row):
     """A program taken apart."""
 
     text: str

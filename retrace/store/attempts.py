@@ -15,7 +15,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from retrace.model.row import Row
 
 _NAME = re.compile(r"\.attempt-(\d{1,9})")
 _SAME_START_SECONDS = 60.0
@@ -31,7 +33,7 @@ _MAX_BYTES = 1 << 20
 """Maximum number of bytes read from an attempt's file."""
 
 
-class Job(NamedTuple):
+class Job(Row):
     """What the scheduler says about this process."""
 
     name: str | None = None
@@ -43,7 +45,7 @@ class Job(NamedTuple):
     """How often the scheduler has restarted the job."""
 
 
-class Attempt(NamedTuple):
+class Attempt(Row):
     """The attempt that a process belongs to."""
 
     number: int = 1

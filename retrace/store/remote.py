@@ -8,9 +8,10 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from retrace.errors import UnreadableError
+from retrace.model.row import Row
 from retrace.store.files import reason
 from retrace.store.segments import name_of
 
@@ -177,7 +178,7 @@ def part_name(name: str, start: int, end: int) -> str:
     return f"{name}.{start}-{end}"
 
 
-class _Object(NamedTuple):
+class _Object(Row):
     path: str
     start: int
     end: int
