@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from retrace.model import Class, Value
@@ -9,8 +10,19 @@ from retrace.model import Class, Value
 NONSENSE = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What decoding raises on a line that is JSON but not valid in a recording."""
 
+_raw_decode = json.JSONDecoder().raw_decode
+_SPACE = " \t\r\n"
 _MAX_DEPTH = 64
 """Maximum nesting of a value's data."""
+
+
+def decoded(text: str) -> Any:
+    """What `json.loads` returns, in two thirds of the time."""
+    text = text.strip(_SPACE)
+    found, end = _raw_decode(text)
+    if end < len(text):
+        raise ValueError("more than one value")
+    return found
 
 
 def value(row: Any) -> Value:

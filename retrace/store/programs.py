@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from retrace.model import Frame, Listing, Run, Stack
 from retrace.store.bounded_lines import lines
+from retrace.store.decoded import decoded
 from retrace.store.files import opened
 from retrace.store.schema import MAX_ITEMS, MAX_LINE_BYTES, check_items
 from retrace.store.segments import all_of
@@ -165,7 +166,7 @@ def decode(line: str) -> Iterator[Listing]:
     yield from _listings(_unpacked(line))
 
 
-def _unpacked(line: str) -> str | bytes:
+def _unpacked(line: str) -> str:
     """Return the block of a line, unpacked."""
     if len(line) > MAX_LINE_BYTES:
         raise ValueError("line too long")
@@ -177,12 +178,12 @@ def _unpacked(line: str) -> str | bytes:
     data = unpacking.decompress(b64decode(packed), _MAX_BLOCK_BYTES)
     if unpacking.unconsumed_tail:
         raise ValueError("block too long")
-    return data
+    return data.decode(errors="surrogatepass")
 
 
-def _listings(text: str | bytes) -> Iterator[Listing]:
+def _listings(text: str) -> Iterator[Listing]:
     check_items(text)
-    block = json.loads(text)
+    block = decoded(text)
     block = block.get("block", block)
     texts = [*_texts(block["texts"])]
     if sum(text.count(" ") for text in texts) > MAX_ITEMS:  # `_shape` splits them
@@ -198,8 +199,7 @@ def _listing(
 ) -> Listing:
     id_, hash_, size, types, constants, equations, wires, places, stacks, outputs, inner = row
     _check_whole(size, *equations, *wires, *places)
-    inputs = _texts(types)
-    made = len(inputs)
+    made = len(inputs := _texts(types))
     absolute: list[int] = []
     distances = iter(wires)
     for index in cast(list[int], equations):
@@ -319,6 +319,8 @@ class Library(Mapping[str, Listing]):
 
     def get(self, listing: str, default: object = None) -> Any:
         """The listing, or the default: what `Mapping` does, for what is asked for most often."""
+        if (kept := self._kept.get(id(self._blocks.get(listing)))) and listing in kept[2]:
+            return kept[2][listing]
         try:
             return self[listing]
         except KeyError:
@@ -368,8 +370,7 @@ class Library(Mapping[str, Listing]):
         return found
 
     def _index(self) -> None:
-        paths, self._paths = self._paths, []
-        lines, self._lines = self._lines, []
+        paths, self._paths, lines, self._lines = self._paths, [], self._lines, []
         for block in lines:
             self._index_line(block.text or "", block)
         for first, run in paths:
@@ -392,9 +393,8 @@ class Library(Mapping[str, Listing]):
                 offset += size
 
     def _index_line(self, line: str, block: _Block) -> None:
-        end = line.find("]", len(BEGINNING))
         if line.startswith(BEGINNING) and line.endswith("}"):
-            ids = line[len(BEGINNING) : end]
+            ids = line[len(BEGINNING) : line.find("]", len(BEGINNING))]
             try:
                 check_items(ids)
             except ValueError:

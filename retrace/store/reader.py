@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from retrace.model import JSON, Audit, Key, Miss, Recording, Run
 from retrace.store import files
 from retrace.store.audits import decode_audit
 from retrace.store.bounded_lines import texts
-from retrace.store.decoded import NONSENSE
+from retrace.store.decoded import NONSENSE, decoded
 from retrace.store.header import amend_run, decode_run
 from retrace.store.leaves import decode_leaves_like
 from retrace.store.parts import PARTS, decode_part
@@ -27,8 +26,6 @@ from retrace.store.shared import Beginning, Shared, beginning, digest
 
 _RUN_ID = re.compile("[0-9a-z]{1,40}")
 _UNREADABLE = "unreadable line"
-_raw_decode = json.JSONDecoder().raw_decode
-_SPACE = " \t\r\n"
 _MAX_AUDITS = 10_000
 _MAX_FOREIGN = 1 << 28
 """A file that starts with this many bytes of unrecognised lines is not a recording."""
@@ -181,7 +178,7 @@ class Reader:
             return
         try:
             check_items(line)
-            fields = _decoded(line)
+            fields = decoded(line)
         except (ValueError, RecursionError):
             if not last:
                 self.lose(_UNREADABLE)
@@ -341,15 +338,6 @@ class Reader:
         if not isinstance(reason, str) or type(number) is not int or not 0 < number < 1 << 63:
             raise TypeError("a reason and a count expected")
         self.lose(reason, number)
-
-
-def _decoded(line: str) -> Any:
-    """What `json.loads` returns, in two thirds of the time."""
-    line = line.strip(_SPACE)
-    found, end = _raw_decode(line)
-    if end < len(line):
-        raise ValueError("more than one value")
-    return found
 
 
 def _read_file(

@@ -161,8 +161,11 @@ _WITHIN: Mapping[str, Literal["callback", "import", "tree"]] = {
 }
 
 
+_STAGES: Mapping[str, Stage] = {stage.value: stage for stage in Stage}
+
+
 def _by_stage(rows: Any) -> dict[Stage, float]:
-    return {Stage(stage): seconds(value) for stage, value in rows.items()}
+    return {_STAGES[stage]: seconds(value) for stage, value in rows.items()}
 
 
 def _rounded(times: Mapping[Stage, float]) -> JSON:
