@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import combinations, product
 from math import isclose, prod
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from retrace.compare.work import Work
 from retrace.model import Verdict
 from retrace.plan.corners import Corners, Size, corner_of
 from retrace.plan.sizes import Choice, covering
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _MIN_POINTS = 2
 """Number of sizes that a line needs."""
@@ -136,6 +138,8 @@ def _fit(
     terms: Sequence[_Term], sizes: Sequence[Size], known: Mapping[Size, float]
 ) -> _Polynomial | None:
     """The polynomial of these terms, if it is unique and reproduces each count."""
+    from fractions import Fraction  # 3 ms, and few reports need it
+
     rows = ([Fraction(_term_value(term, size)) for term in terms] for size in sizes)
     solved = _solved(
         len(terms), zip(rows, map(Fraction, map(known.__getitem__, sizes)), strict=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from statistics import median
 
 from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_position
 from retrace.compare.work import Work
@@ -232,7 +231,12 @@ def _spent(axis: Axis) -> float:
 def _program(history: History) -> float:
     """Median seconds of one program of the function."""
     programs = [v.miss.seconds for v in history.rows if v.miss.raised is None]
-    return median(programs) if programs else 0.0
+    if not programs:
+        return 0.0
+    # The median; importing `statistics` for it takes longer than the whole plan of a few misses.
+    ordered = sorted(programs)
+    middle = len(ordered) // 2
+    return (ordered[middle] + ordered[~middle]) / 2
 
 
 def _grows(sizes: list[int]) -> bool:
