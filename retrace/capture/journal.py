@@ -23,9 +23,8 @@ from retrace.model import (
 )
 from retrace.model.miss_fields import MissFields
 from retrace.model.parts import VALUES
-from retrace.store.fields import encode_fields
 from retrace.store.parts import encode_call_site, encode_function
-from retrace.store.schema import MISS_LINE
+from retrace.store.schema import encode_miss
 from retrace.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ def _begin(
             where = site and redaction.call_site(site)
             encoded = _encode(redaction.function(function), seen, where)
             described = [encode_function(redaction.function(body)) for body in bodies]
-        fields = encode_fields(line, MISS_LINE, redaction)
+        fields = encode_miss(line, redaction)
         if callers:
             above = callers if redaction is None else map(redaction.call_site, callers)
             encoded["callers"] = tuple(above)
@@ -249,7 +248,7 @@ def _again(
     for redaction, group in _by_redaction(writers):
         where = site if site is None or redaction is None else redaction.call_site(site)
         parts = {} if where is None else {"call_site": encode_call_site(where)}
-        fields = {**encode_fields(line, MISS_LINE, redaction), "again": before}
+        fields = {**encode_miss(line, redaction), "again": before}
         for writer in group:
             writer.miss(number, fields, parts)
 
@@ -302,10 +301,10 @@ def _amend(
         fields = {**fields, "lowered_with": digest()}
     for writer in writers:
         numbers = {kind: writer.part(kind, value) for kind, value in parts.items()}
-        written = fields
+        written: MissFields = fields
         if writer.redaction is None and (cache := fields.get("persistent_cache")) is not None:
             written = {**fields, "persistent_cache": _once(writer, cache)}
-        writer.amend(number, {**encode_fields(written, MISS_LINE, writer.redaction), **numbers})
+        writer.amend(number, {**encode_miss(written, writer.redaction), **numbers})
 
 
 def _once(writer: Writer, cache: PersistentCache) -> PersistentCache:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from retrace.capture.background import Background
 from retrace.capture.callbacks import callbacks
@@ -19,8 +19,7 @@ from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
-from retrace.model.miss_fields import MissFields
-from retrace.store.schema import encode_program
+from retrace.model import Program
 
 NESTED = 48
 """Programs of up to this size are written at once if they are not compiled separately."""
@@ -51,17 +50,15 @@ def transcript(jaxpr: Any, *, with_names: bool = True) -> Transcript:
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
 
 
-def described(found: Transcript, number_of: Callable[[object], int | None]) -> MissFields:
-    """Return the fields that a line of the recording has for a written program.
+def numbered(found: Transcript, number_of: Callable[[object], int | None]) -> Program:
+    """The program, with the numbers of the objects that it holds instead of the objects.
 
     Args:
-        found: the program.
+        found: the program as it was written down.
         number_of: returns the number of an object in this process.
     """
     arrays = tuple(map(number_of, found.arrays))
-    held = tuple(map(number_of, found.held))
-    program = found.program._replace(arrays=arrays, held=held)
-    return cast(MissFields, encode_program(program))
+    return found.program._replace(arrays=arrays, held=tuple(map(number_of, found.held)))
 
 
 def _plain(value: object) -> str | None:

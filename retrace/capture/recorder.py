@@ -17,7 +17,7 @@ from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses
 from retrace.capture.operation import operation_around
-from retrace.capture.programs import AHEAD, NESTED, Programs, described
+from retrace.capture.programs import AHEAD, NESTED, Programs, numbered
 from retrace.capture.underway import Running, Underway, is_lowering, raised, spans, stage_fields
 from retrace.jax_internals import losses, names, shardings, spanning
 from retrace.jax_internals import names_frames as at
@@ -285,14 +285,14 @@ class Recorder:
                 self._belonging.hold(number, fields)
 
     def _program_known(self, number: int, found: Transcript) -> None:
-        program = found.program
         self.misses.kept.known(number, found.host)
+        program = numbered(found, self.misses.number_of)
         if self.meeting is not None:
             if len(self._hashes) >= _MAX_HASHES:
                 self._hashes.clear()
             self._hashes[number] = program.hash
         self.journal.listings(number, found.listings)
-        fields = described(found, self.misses.number_of)
+        fields: MissFields = {"program": program}
         held = self._thread.held
         if held is not None and held[0] == number:
             held[1].update(fields)

@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 from retrace.model.function import CallSite
 from retrace.model.key import Leaf, Value
 from retrace.model.miss import PersistentCache, Stage
-from retrace.model.program import Callback
+from retrace.model.program import Program
 from retrace.model.slow import Slow
 
 
@@ -56,10 +56,4 @@ class MissFields(TypedDict, total=False):
     said: Sequence[tuple[str, str]]
     leaves: tuple[Leaf, ...]
     """The arguments, if they became known after the miss began."""
-    program: tuple[str, int]
-    """Its hash, and its number of equations."""
-    listing: str
-    arrays: Sequence[int | None]
-    held: Sequence[int | None]
-    callbacks: tuple[Callback, ...]
-    results: str
+    program: Program

@@ -49,6 +49,7 @@ from retrace.model import (
     Stage,
     Value,
 )
+from retrace.model.miss_fields import MissFields
 from retrace.store import slow
 from retrace.store.decoded import (
     named_values,
@@ -59,7 +60,7 @@ from retrace.store.decoded import (
     text_or_none,
     texts,
 )
-from retrace.store.fields import Field, non_defaults, read_into
+from retrace.store.fields import Field, encode_fields, non_defaults, read_into
 from retrace.store.parts import PARTS, Parts, call_site
 
 if TYPE_CHECKING:
@@ -103,22 +104,13 @@ def _callback(row: Any) -> Callback:
 
 
 PROGRAM: Mapping[str, Field[Program]] = {
-    "listing": Field("listing", text, lambda hide, _, held: hide.listing_id(held)),
+    "listing": Field("listing", text),
     "arrays": Field("arrays", _numbers),
     "held": Field("held", _numbers),
-    "callbacks": Field(
-        "callbacks",
-        lambda rows: tuple(map(_callback, rows)),
-        lambda hide, _, held: tuple(map(hide.callback, held)),
-    ),
-    "results": Field("results", text, lambda hide, _, held: hide.results(held)),
+    "callbacks": Field("callbacks", lambda rows: tuple(map(_callback, rows))),
+    "results": Field("results", text),
 }
-"""Fields next to `"program": [HASH, EQUATIONS]`."""
-
-
-def encode_program(program: Program) -> dict[str, JSON]:
-    """The fields of a line about a program, with the model's values."""
-    return {"program": program[:2], **non_defaults(program, PROGRAM)}
+"""Fields next to `"program": [HASH, EQUATIONS]`. `Redaction.program` redacts all of them."""
 
 
 def decode_program(line: Mapping[str, Any]) -> Program:
@@ -217,13 +209,6 @@ def _hide_sites(
     return tuple((name, hide.call_site(at)) for name, at in named)
 
 
-def _hide_program(hide: Redaction, _: str, program: Any) -> Any:
-    # A line holds only its hash and size, the model the whole program.
-    if isinstance(program, Program):
-        return hide.program(program)
-    return hide.program(Program(*program))[:2]
-
-
 MISS: Mapping[str, Field[Miss]] = {
     "at": Field("time", seconds),
     "thread": Field("thread", text, lambda hide, _, name: hide.thread(name)),
@@ -284,10 +269,17 @@ MISS: Mapping[str, Field[Miss]] = {
 
 MISS_LINE: Mapping[str, Field[Any]] = {
     **MISS,
-    **PROGRAM,
-    "program": Field("program", _unchanged, _hide_program),
+    "program": Field("program", _unchanged, lambda hide, _, program: hide.program(program)),
 }
-"""All fields of a line about a miss that are not parts."""
+"""All fields of a line about a miss that are not parts. Its program takes several (`PROGRAM`)."""
+
+
+def encode_miss(known: MissFields, hide: Redaction | None) -> dict[str, JSON]:
+    """The fields of a line about a miss, redacted if `hide` is given."""
+    line = encode_fields(known, MISS_LINE, hide)
+    if (program := cast(Program | None, line.get("program"))) is not None:
+        line |= {"program": program[:2], **non_defaults(program, PROGRAM)}
+    return line
 
 
 def decode_miss(

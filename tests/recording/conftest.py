@@ -13,14 +13,14 @@ from retrace.model import Miss, Recording, Verdict
 from retrace.reason.verdict import judge
 from retrace.store.parts import PARTS
 from retrace.store.reader import read, read_lines
-from retrace.store.schema import MISS_LINE
+from retrace.store.schema import MISS_LINE, PROGRAM
 
 Record = Callable[[Callable[[], object]], list[Miss]]
 Judged = tuple[Recording, list[Verdict]]
 JudgeAll = Callable[[Callable[[], object]], Judged]
 
 # What a line about a miss says; without a row in `store` nobody reads it, or hides it.
-_SAID = {*MISS_LINE, *PARTS, "miss", "amend", "again", "bodies"}
+_SAID = {*MISS_LINE, *PROGRAM, *PARTS, "miss", "amend", "again", "bodies"}
 
 
 @pytest.fixture
