@@ -46,7 +46,7 @@ from retrace.model.miss import Miss, PersistentCache, Recording, Run, Stage
 from retrace.model.parts import Component
 from retrace.model.program import Callback, Frame, Listing, Program, Stack
 from retrace.model.slow import Slow, Tracing
-from retrace.model.verdict import Comparison, Detail, Finding, How, Pattern, Verdict
+from retrace.model.verdict import Detail, How, Pattern, Verdict
 
 __all__ = [
     "JSON",
@@ -57,13 +57,11 @@ __all__ = [
     "Checked",
     "Class",
     "CodeChange",
-    "Comparison",
     "Component",
     "Detail",
     "Dim",
     "DtypeChange",
     "FieldChange",
-    "Finding",
     "Frame",
     "Function",
     "HeldChange",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from retrace.causes import Cause
 from retrace.model.advice import Advice
@@ -10,23 +10,8 @@ from retrace.model.change import Change, HeldChange
 from retrace.model.miss import Miss
 from retrace.model.row import Row
 
-
-class Finding(Row):
-    """Something a miss shows about later calls of the same program."""
-
-    code: Literal["slow-dispatch"]
-    primitive: str
-    file: str | None
-    line: int | None
-
-
-class Comparison(Protocol):
-    """The comparison of two programs, made on demand."""
-
-    @property
-    def kind(self) -> str | None:
-        """How they differ, or None if unknown."""
-        ...
+if TYPE_CHECKING:
+    from retrace.reason.program import Comparison
 
 
 class How(StrEnum):
@@ -85,8 +70,8 @@ class Verdict:
     cause: Cause
     nearest: Miss | None
     changes: tuple[Change, ...]
-    program: Comparison | None = field(compare=False)
-    """Its program compared with that of `nearest`, or None if they cannot be compared."""
+    program: "Comparison | None" = field(compare=False)
+    """Its program compared with that of `nearest`, on demand; None if they cannot be."""
     avoidable: Literal["yes", "no", "maybe"]
     fix: Advice | None
     detail: Detail | None = None

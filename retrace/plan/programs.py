@@ -11,7 +11,6 @@ from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
 from retrace.plan.history import Column, History, Part
 from retrace.reason.evidence import is_arrays
-from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
 
@@ -116,7 +115,7 @@ def _others(history: History, column: Column) -> list[Hashable]:
 
 def _kind(history: History, old: int, new: int, listings: Mapping[str, Listing]) -> str | None:
     verdict, before = history.rows[new], history.rows[old].miss
-    if verdict.nearest is before and isinstance(verdict.program, Comparison):
+    if verdict.nearest is before and verdict.program is not None:
         return verdict.program.kind
     return _between(before, verdict.miss, listings)
 

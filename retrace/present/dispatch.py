@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from retrace.model import Finding
+from retrace.model import Callback
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, name, place
@@ -39,15 +39,15 @@ def lines(view: View, tally: Tally) -> list[str]:
     return [f"{who} ({at}): {what}" for who, at, what in rows(view, tally)]
 
 
-def said(view: View, findings: Iterable[Finding]) -> str:
+def said(view: View, callbacks: Iterable[Callback]) -> str:
     """What was found about one function."""
-    return f"every call leaves JAX's fast path: {_called(view, findings)} ({COST})"
+    return f"every call leaves JAX's fast path: {_called(view, callbacks)} ({COST})"
 
 
-def _called(view: View, findings: Iterable[Finding]) -> str:
+def _called(view: View, callbacks: Iterable[Callback]) -> str:
     texts = [
         _CALLED.get(one.primitive, clean(one.primitive, 32))
         + (f" at {place(one.file, one.line, view.bases)}" if one.file else "")
-        for one in findings
+        for one in callbacks
     ]
     return listed(texts, _MAX_CALLED)

@@ -14,7 +14,6 @@ from retrace.present.operands import Operands
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 from retrace.present.words import clean, count, place
-from retrace.reason.program import Comparison
 
 
 def show(
@@ -70,7 +69,7 @@ def show(
             )
         )
     facts += [Line(label, (text,)) for label, text in logged.whole(miss)]
-    if found := view.findings(verdict):
+    if found := view.slow_dispatch(verdict):
         facts.append(Line("dispatch", (dispatch.said(view, found),)))
     when = datetime.fromtimestamp(miss.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     process = ", ".join(view.process(miss.run))
@@ -85,7 +84,7 @@ def _beyond(
     view: View, verdict: Verdict, width: int, paint: Paint, *, program: bool
 ) -> Iterator[str]:
     """What does not fit on one screen, or how to show it."""
-    compared = verdict.program if isinstance(verdict.program, Comparison) else None
+    compared = verdict.program
     differs = compared is not None and compared.kind != "identical"
     sides = compared.listings() if compared is not None and differs else None
     if not program:

@@ -9,7 +9,6 @@ from retrace.compare.source_lines import LineChange
 from retrace.model import Change, Dim, Frame, ShapeChange, Verdict
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, place, times
-from retrace.reason.program import Comparison
 
 _MAX_LINES = 3
 _MAX_PRIMITIVES = 4
@@ -17,7 +16,7 @@ _MAX_PRIMITIVES = 4
 
 def difference(verdict: Verdict) -> Difference | None:
     """The evidence behind a verdict's `program_change`, or None."""
-    return verdict.program.difference if isinstance(verdict.program, Comparison) else None
+    return None if verdict.program is None else verdict.program.difference
 
 
 def evidence(view: View, verdict: Verdict, most: int = _MAX_LINES) -> list[str]:

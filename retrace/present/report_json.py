@@ -223,13 +223,13 @@ def miss_report(view: View, verdict: Verdict, *, keys: bool = False) -> Object:
         "fix": verdict.fix and {"code": verdict.fix.code, "text": advised(verdict.fix)},
         "findings": [
             {
-                "code": found.code,
+                "code": "slow-dispatch",
                 "primitive": found.primitive,
                 "file": found.file,
                 "line": found.line,
                 "text": dispatch.said(view, [found]),
             }
-            for found in view.findings(verdict)
+            for found in view.slow_dispatch(verdict)
         ],
     }
     if program is None:

@@ -11,7 +11,6 @@ from retrace.present.markup import prose, text
 from retrace.present.operands import Operands
 from retrace.present.view import View
 from retrace.present.words import count
-from retrace.reason.program import Comparison
 
 _MAX_EQUATION = 160
 """Characters of an equation; the page breaks lines as needed."""
@@ -36,7 +35,7 @@ def programs(view: View, verdict: Verdict, most: int) -> Iterator[str]:
         most: the maximum number of lines.
     """
     program = verdict.program
-    sides = program.listings() if isinstance(program, Comparison) else None
+    sides = None if program is None else program.listings()
     if sides is None or verdict.program_change in (None, "identical"):
         return
     old, new = sides

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Self, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import Finding, Function, Miss, Stage, Verdict
+from retrace.model import Callback, Function, Miss, Stage, Verdict
 from retrace.plan.step import Plan, Proposal, Step
 from retrace.present.group import Group
 from retrace.present.view import View
@@ -108,7 +108,7 @@ class Tally:
         self.causes: dict[Cause, OfCause] = {}
         self.functions: dict[str, OfFunction] = {}
         """By definition site."""
-        self.slow: dict[str, tuple[Miss, dict[Finding, None]]] = {}
+        self.slow: dict[str, tuple[Miss, dict[Callback, None]]] = {}
         """What makes each call of a function slow, by definition site."""
         self.again = Again()
         """What several processes compiled."""
@@ -201,7 +201,7 @@ class Tally:
         row.first_traces += verdict.cause is Cause.FIRST_TRACE and not verdict.repeat
         row.seconds += spent
         row.causes[verdict.cause.value] += 1
-        if found := view.findings(verdict):
+        if found := view.slow_dispatch(verdict):
             self.slow.setdefault(function.site, (verdict.miss, {}))[1].update(
                 dict.fromkeys(found)
             )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from retrace.causes import Cause
-from retrace.model import Finding, Function, Miss, Recording, Run, Verdict
+from retrace.model import Callback, Function, Miss, Recording, Run, Verdict
 from retrace.present import words
 from retrace.reason.dispatch import slow_dispatch
 from retrace.runs import ended
@@ -276,8 +276,8 @@ class View:
             seen.add(outer.id)
             miss = outer
 
-    def findings(self, verdict: Verdict) -> tuple[Finding, ...]:
-        """What a miss shows about later calls."""
+    def slow_dispatch(self, verdict: Verdict) -> tuple[Callback, ...]:
+        """What makes each later call of the function slow."""
         return slow_dispatch(verdict, self._run(verdict.miss))
 
     def unfinished(self) -> list[tuple[Run, Miss | None]]:

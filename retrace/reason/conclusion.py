@@ -29,17 +29,6 @@ class Conclusion(NamedTuple):
     follows: str | None = None
 
 
-class Judgement(NamedTuple):
-    """A judgement that later misses may repeat."""
-
-    cause: Cause
-    avoidable: Avoidable
-    fix: Advice | None
-    site: str = ""
-    traces: int = 0
-    """The number of traces JAX had made by then."""
-
-
 def was_traced(miss: Miss) -> bool:
     """Whether JAX traced the function for this miss, or was still tracing it at the end."""
     return Stage.TRACE in miss.stages or miss.in_flight is Stage.TRACE
@@ -83,15 +72,25 @@ def concluded(
     found: tuple[Change, ...],
     conclusion: Conclusion,
     listings: Mapping[str, Listing],
-    judgement: Judgement | None = None,
+    remedy: tuple[Avoidable, Advice | None] | None = None,
     *,
     first_of_line: bool = False,
 ) -> Verdict:
-    """The verdict on a miss whose cause is known."""
+    """The verdict on a miss whose cause is known.
+
+    Args:
+        miss: the miss.
+        nearest: the miss that it is compared with, if there is one.
+        found: what differs.
+        conclusion: the cause, and what was found along with it.
+        listings: the texts of programs.
+        remedy: whether it was avoidable and what to do, if that is already known.
+        first_of_line: whether it is the first operation of its line.
+    """
     cause = conclusion.cause
     program = _comparison(miss, nearest, found, listings)
     sure, others = split_reads(_reads(cause, miss, nearest), program)
-    if judgement is None:
+    if remedy is None:
         seen = (*found, *(sure or suspects(others, program)))
         by_key = Evidence(miss, nearest, found, program)
         evidence = Evidence(miss, nearest, seen, program) if len(seen) > len(found) else by_key
@@ -99,15 +98,15 @@ def concluded(
         worth = "no" if first_of_line else avoidable(cause, by_key)
         if worth == "yes" and advised is not None and advised.proof is Proof.MEANING:
             worth = "maybe"  # following the advice may not be enough, or may change results
-        judgement = Judgement(cause, worth, advised)
+        remedy = worth, advised
     return Verdict(
         miss=miss,
         cause=cause,
         nearest=nearest,
         changes=found,
         program=program,
-        avoidable=judgement.avoidable,
-        fix=judgement.fix,
+        avoidable=remedy[0],
+        fix=remedy[1],
         reads=(*sure, *others),
         detail=conclusion.detail,
         repeat=conclusion.repeat,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from retrace.model import Callback, Finding, Kind, Miss, Run, Stage, Verdict
+from retrace.model import Callback, Kind, Miss, Run, Stage, Verdict
 
 
-def slow_dispatch(verdict: Verdict, run: Run | None) -> tuple[Finding, ...]:
-    """Why calls of the function will never take JAX's fast path; empty if no reason is known.
+def slow_dispatch(verdict: Verdict, run: Run | None) -> tuple[Callback, ...]:
+    """What keeps calls of the function off JAX's fast path; empty if nothing is known to.
 
     Args:
         verdict: the verdict on the miss.
@@ -20,13 +20,7 @@ def slow_dispatch(verdict: Verdict, run: Run | None) -> tuple[Finding, ...]:
         program = verdict.nearest.program  # traced ahead of time
     if program is None:
         return ()
-    return tuple(
-        [
-            Finding("slow-dispatch", one.primitive, one.file, one.line)
-            for one in program.callbacks
-            if _reason(one) in run.off_fast_path
-        ]
-    )
+    return tuple([one for one in program.callbacks if _reason(one) in run.off_fast_path])
 
 
 def _is_dispatched(miss: Miss) -> bool:

@@ -123,7 +123,7 @@ def _ordered(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         if not isinstance(advised, PadShape) or advised.proof is Proof.MEANING:
             continue
         if advised.paths not in known:  # programs of other sizes do the same as this one
-            if not isinstance(verdict.program, Comparison):
+            if verdict.program is None:
                 continue
             known[advised.paths] = _through(verdict.miss, verdict.program)
         if through := known[advised.paths]:
@@ -217,7 +217,7 @@ class _Sharing:
             if near is not None:
                 self._contexts[self._context(verdict.miss.id)] = self._context(near.id)
             program = verdict.program
-            fixed = isinstance(program, Comparison) and program.fixed
+            fixed = program is not None and program.fixed
             if near is not None and verdict.program_change == "constants-only" and not fixed:
                 self.constants = True
                 self._join(near.id, verdict.miss.id)

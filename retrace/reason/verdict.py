@@ -23,7 +23,7 @@ from retrace.model import (
     Verdict,
 )
 from retrace.reason import precedence, rules, unseen
-from retrace.reason.conclusion import Conclusion, Judgement, concluded, was_traced
+from retrace.reason.conclusion import Conclusion, concluded, was_traced
 from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
 from retrace.reason.unfinished import Unfinished
@@ -56,8 +56,6 @@ class _History:
         self.keys = Index()
         """Misses that left an entry in JAX's caches."""
         self.raised = Index()
-        self.verdicts: dict[str, Verdict] = {}
-        """Verdicts on misses that raised, by id."""
         self.programs: set[str] = set()
         self.bodies: dict[str, Function] = {}
         self.unfinished = Unfinished()
@@ -71,8 +69,11 @@ class Judge:
         """`listings` holds the texts of the programs, by id."""
         self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
-        self._judgements: dict[str, Judgement] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        """By the id of the miss."""
         self._traces = 0
+        self._traces_by: dict[str, int] = {}
+        """How many traces JAX had made when each of these misses was judged."""
         self._lines: set[tuple[str, str, int]] = set()
 
     def judge(self, miss: Miss) -> Verdict:
@@ -110,24 +111,23 @@ class Judge:
             history.unfinished.add(miss)
             if miss.program is not None:
                 history.programs.add(miss.program.hash)
-        elif miss.id not in history.verdicts and not verdict.repeat:
+        elif miss.id not in self._verdicts and not verdict.repeat:
             history.raised.add(miss)
-            history.verdicts[miss.id] = verdict
         self._traces += miss.inner
-        self._judgements[miss.id] = Judgement(
-            verdict.cause, verdict.avoidable, verdict.fix, miss.function.site, self._traces
-        )
+        self._traces_by[miss.id] = self._traces
+        self._verdicts[miss.id] = verdict
 
     def _call(self, miss: Miss, history: _History) -> Verdict:
         if (first := history.unfinished.before(miss)) is not None:
-            judgement = self._judgements[first.id]
-            conclusion = Conclusion(judgement.cause, repeat=True, follows=first.id)
-            return concluded(miss, first, (), conclusion, self._listings, judgement)
+            before = self._verdicts[first.id]
+            conclusion = Conclusion(before.cause, repeat=True, follows=first.id)
+            remedy = before.avoidable, before.fix
+            return concluded(miss, first, (), conclusion, self._listings, remedy)
         # If there was no trace, JAX knew the traced part of the key. Only an earlier call
         # that was lowered can explain why this one was lowered or compiled.
         near = history.keys.nearest(miss, lowered=not was_traced(miss) and was_lowered(miss))
         if not _same_entry(near, miss) and (first := _exact(history.raised, miss)) is not None:
-            before = history.verdicts[first.id]
+            before = self._verdicts[first.id]
             follows = first.id if before.nearest is None else None
             return replace(before, miss=miss, repeat=True, follows=follows)
         if near is None and unseen.hides_first(miss):
@@ -152,21 +152,24 @@ class Judge:
         if conclusion.cause is Cause.FIRST_TRACE:
             return concluded(miss, None, (), conclusion, self._listings)
         changed = conclusion.changes or found
-        judgement = None if conclusion.follows is None else self._judgements[conclusion.follows]
-        return concluded(miss, near.miss, changed, conclusion, self._listings, judgement)
+        remedy = None
+        if conclusion.follows is not None:
+            before = self._verdicts[conclusion.follows]
+            remedy = before.avoidable, before.fix
+        return concluded(miss, near.miss, changed, conclusion, self._listings, remedy)
 
     def _unknown(self, miss: Miss, nearest: Miss | None, found: tuple[Change, ...]) -> Verdict:
         """A miss for which this JAX did not show what its cause depends on."""
         conclusion = Conclusion(Cause.UNKNOWN, unseen.detail(miss, nearest))
-        judgement = Judgement(Cause.UNKNOWN, "maybe", None)
-        return concluded(miss, nearest, found, conclusion, self._listings, judgement)
+        return concluded(miss, nearest, found, conclusion, self._listings, ("maybe", None))
 
     def _first(self, miss: Miss, history: _History) -> Conclusion:
         """A function without an earlier key: a first trace, or part of one already reported."""
-        around = self._judgements.get(miss.parent or "")
-        inside = around is not None and (around.site, around.cause) == (
-            miss.function.site,
-            Cause.FIRST_TRACE,
+        around = self._verdicts.get(miss.parent or "")
+        inside = (
+            around is not None
+            and around.cause is Cause.FIRST_TRACE
+            and around.miss.function.site == miss.function.site
         )
         if inside and miss.derived is None:
             # In `jit(jit(f))` the inner function is traced inside the outer one, and is the same.
@@ -183,9 +186,7 @@ class Judge:
         if near.thread != miss.thread and near.time + near.seconds > miss.time:
             # There was no entry yet when this call arrived.
             other = Detail(How.IN_ANOTHER_THREAD)
-            return Conclusion(
-                self._judgements[near.id].cause, other, repeat=True, follows=near.id
-            )
+            return Conclusion(self._verdicts[near.id].cause, other, repeat=True, follows=near.id)
         other_program = (
             miss.program is not None
             and near.program is not None
@@ -200,8 +201,8 @@ class Judge:
             return Conclusion(Cause.CACHE_CLEARED, by)
         if _is_derived(miss, near, history):
             return Conclusion(Cause.FIRST_TRACE, Detail(How.DERIVED_AGAIN), repeat=True)
-        if miss.derived is not None and miss.parent in self._judgements:
-            cause = self._judgements[miss.parent].cause
+        if miss.derived is not None and miss.parent in self._verdicts:
+            cause = self._verdicts[miss.parent].cause
             return Conclusion(cause, repeat=True, follows=miss.parent)
         if not miss.function.object:
             return Conclusion(Cause.UNKNOWN, Detail(How.NAME_ALONE))
@@ -210,7 +211,7 @@ class Judge:
         if other_program:
             return Conclusion(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
-        if between + self._traces - self._judgements[near.id].traces < _SMALLEST_CACHE:
+        if between + self._traces - self._traces_by[near.id] < _SMALLEST_CACHE:
             # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
             if not was_traced(miss):
                 return Conclusion(Cause.FIRST_TRACE, Detail(How.MADE_AGAIN), repeat=True)

@@ -160,7 +160,7 @@ def test_what_is_said_of_each_call_is_what_jax_does(judge_all: JudgeAll) -> None
     recording, verdicts = judge_all(program)
     view = View(recording, verdicts)
     told = {
-        verdict.miss.function.name: view.findings(verdict)
+        verdict.miss.function.name: view.slow_dispatch(verdict)
         for verdict in verdicts
         if verdict.miss.function.name in jitted and verdict.miss.parent is None
     }
@@ -184,7 +184,7 @@ def anew(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def test_the_line_of_the_callback_is_told(judge_all: JudgeAll) -> None:
     recording, verdicts = judge_all(lambda: jax.jit(anew(printing_below))(jnp.ones(3)))
     view = View(recording, verdicts)
-    [found] = [one for verdict in verdicts for one in view.findings(verdict)]
+    [found] = [one for verdict in verdicts for one in view.slow_dispatch(verdict)]
     assert (found.file, found.line) == (__file__, printing.__code__.co_firstlineno + 1)
 
 
@@ -202,7 +202,7 @@ def test_calls_that_are_no_calls_of_the_program_are_not_judged(judge_all: JudgeA
 
     recording, verdicts = judge_all(program)
     view = View(recording, verdicts)
-    told = [verdict.miss for verdict in verdicts if view.findings(verdict)]
+    told = [verdict.miss for verdict in verdicts if view.slow_dispatch(verdict)]
     assert [miss.function.name for miss in told] == ["outer"]
     # What they call is known all the same.
     programs = [miss.program for miss in recording.misses if miss.ahead]
@@ -219,12 +219,12 @@ def test_a_function_traced_ahead_is_judged_when_it_is_called(judge_all: JudgeAll
 
     recording, verdicts = judge_all(program)
     view = View(recording, verdicts)
-    assert [verdict.miss.ahead for verdict in verdicts if view.findings(verdict)] == [False]
+    assert [verdict.miss.ahead for verdict in verdicts if view.slow_dispatch(verdict)] == [False]
 
 
 def test_a_recording_that_does_not_tell_what_is_fast_says_nothing(judge_all: JudgeAll) -> None:
     recording, verdicts = judge_all(lambda: jax.jit(anew(debugging))(jnp.ones(3)))
     view = View(recording, verdicts)
-    assert any(view.findings(verdict) for verdict in verdicts)
+    assert any(view.slow_dispatch(verdict) for verdict in verdicts)
     recording.runs[0].off_fast_path = ()
-    assert not any(view.findings(verdict) for verdict in verdicts)
+    assert not any(view.slow_dispatch(verdict) for verdict in verdicts)
