@@ -6,10 +6,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from retrace.inside.excerpt import excerpt, number_of, view_of
 from retrace.inside.explained import ExplainedMiss, explained
-from retrace.inside.live import here
-from retrace.model import Miss, Recording, Run, Stage, Verdict
-from retrace.present.view import View
+from retrace.model import Miss, Run, Stage, Verdict
 from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
 from retrace.reason.verdict import Judge
@@ -133,7 +132,7 @@ class Heard:
     def _root(self, miss: Miss) -> Miss:
         """The outermost miss whose time includes it. A backward program runs after its parent."""
         while miss.derived is None and miss.parent is not None:
-            outer = self._misses.get(_number(miss.parent))
+            outer = self._misses.get(number_of(miss.parent))
             if outer is None or outer.number >= miss.number:
                 break
             miss = outer
@@ -146,13 +145,9 @@ class Heard:
     def explained(self, number: int) -> ExplainedMiss:
         """A miss that has ended, explained as in a report."""
         self._judge_ended()
-        wanted: dict[int, Verdict] = {}
-        self._add(number, wanted)
+        wanted = excerpt([number], self._misses.get, self._verdict)
         verdict = wanted[number] = self._with_history(wanted[number])
-        verdicts = [wanted[each] for each in sorted(wanted)]
-        recording = Recording([self.run], [one.miss for one in verdicts], self._programs)
-        view = View(recording, verdicts, here())
-        view.count_as({one.miss.id: self._position(one.miss) for one in verdicts})
+        view = view_of(self.run, list(wanted.values()), self._position, self._programs)
         (found,) = explained(view, [verdict])
         return found
 
@@ -165,26 +160,16 @@ class Heard:
             done += 1
         del self._unjudged[:done]
 
-    def _verdict(self, number: int) -> Verdict:
-        known = self._verdicts.get(number)
+    def _verdict(self, miss: Miss) -> Verdict:
+        known = self._verdicts.get(miss.number)
         if known is not None:
             return known
-        miss = self._misses[number]
-        found = self._judge.look(miss)
-        between = [
+        running = [
             one
-            for other in self._unjudged[: bisect_left(self._unjudged, number)]
+            for other in self._unjudged[: bisect_left(self._unjudged, miss.number)]
             if (one := self._misses[other]).function.site == miss.function.site
         ]
-        if not between:
-            return found
-        # Some earlier misses still run in other threads: the nearest is either the nearest judged
-        # one or one of these.
-        few = Judge(self._programs)
-        for one in (found.nearest, *between):
-            if one is not None:
-                few.judge(one)
-        return few.look(miss)
+        return self._judge.look(miss, running)
 
     def _with_history(self, verdict: Verdict) -> Verdict:
         """The verdict, revised by the latest misses of its function."""
@@ -197,24 +182,7 @@ class Heard:
         pattern = recognise(revised).get(verdict.miss.id)
         return revised[-1] if pattern is None else replace(revised[-1], pattern=pattern)
 
-    def _add(self, number: int, wanted: dict[int, Verdict], *, named: bool = False) -> None:
-        """Add the verdict on a miss and on the misses around it, and those they refer to."""
-        if number in wanted or number not in self._misses:
-            return
-        verdict = wanted[number] = self._verdict(number)
-        if named:
-            return
-        for other in (verdict.follows, verdict.nearest and verdict.nearest.id):
-            if other is not None:
-                self._add(_number(other), wanted, named=True)
-        if verdict.miss.parent is not None:
-            self._add(_number(verdict.miss.parent), wanted)
-
     def _position(self, miss: Miss) -> int:
         """The position of a miss among those of its function, from 1."""
         numbers: Sequence[int] = self._sites.get(miss.function.site, ())
         return bisect_left(numbers, miss.number) + 1
-
-
-def _number(name: str) -> int:
-    return int(name.rpartition("-")[2])

@@ -16,7 +16,7 @@ from retrace.inside.live import is_off
 
 if TYPE_CHECKING:
     from retrace.guards.budget import Budget
-    from retrace.guards.watch import Judged, Watch
+    from retrace.guards.watch import Watch
     from retrace.model import Function, Verdict
     from retrace.present.view import View
 
@@ -145,10 +145,9 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
             return None
         if functions and not self._named(functions):
             return None
-        found = watch().judged(number)
-        if found is None:
+        verdict = watch().verdict(number)
+        if verdict is None:
             return None
-        verdict = found.verdict
         subject, cause = budget.subject(verdict.miss), verdict.cause.value
         if subject is None or cause in budget.allow:
             return None
@@ -161,24 +160,29 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
                 return None
             key = (subject, cause)
             times = self._times[key] = self._times.get(key, 0) + 1
-        return self._warned(found, times) if self._warn else self._error(found)
+        return self._warned(verdict, times) if self._warn else self._error(verdict)
 
     def compiled(self, number: int) -> BaseException | None:
         """Do nothing: the miss was reported when it began."""
         return None
 
-    def _error(self, found: Judged) -> BaseException:
-        view = found.view()
-        verdict = view.by_id[found.verdict.miss.id]
-        return MissError(self._text(view, verdict), explained(view, [verdict]))
+    def _error(self, verdict: Verdict) -> BaseException:
+        view, whole = self._shown(verdict)
+        return MissError(self._text(view, whole), explained(view, [whole]))
 
-    def _warned(self, found: Judged, times: int) -> BaseException | None:
+    def _warned(self, verdict: Verdict, times: int) -> BaseException | None:
         if times <= _MAX_FULL_WARNINGS:
-            view = found.view()
-            return warned(self._text(view, view.by_id[found.verdict.miss.id]), found.verdict)
+            return warned(self._text(*self._shown(verdict)), verdict)
         from retrace.present.guard import repeated
 
-        return warned(repeated(_head(found.verdict), found.verdict, times), found.verdict)
+        return warned(repeated(_head(verdict), verdict, times), verdict)
+
+    def _shown(self, verdict: Verdict) -> tuple[View, Verdict]:
+        """A miss among those around it, with the patterns that earlier ones show."""
+        from retrace.guards.watch import watch
+
+        view = watch().view([verdict.miss.number])
+        return view, view.by_id[verdict.miss.id]
 
     def _text(self, view: View, verdict: Verdict) -> str:
         from retrace.present.guard import explanation

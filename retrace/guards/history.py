@@ -59,17 +59,7 @@ class _Site:
             self._judged += 1
         if (known := self._verdicts.get(miss.number)) is not None:
             return known
-        found = self._judge.look(miss)
-        unjudged = self._misses[self._judged : at]
-        if not unjudged:
-            return found
-        # Some earlier misses are still running: the nearest is either the nearest ended one
-        # or one of these.
-        few = Judge()
-        for one in (found.nearest, *unjudged):
-            if one is not None:
-                few.judge(one)
-        return few.look(miss)
+        return self._judge.look(miss, self._misses[self._judged : at])
 
     def number(self, miss: Miss) -> int:
         """The position of a miss within its site, from 1."""

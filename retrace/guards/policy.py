@@ -18,8 +18,8 @@ from retrace.inside.live import install, is_off, uninstall
 
 if TYPE_CHECKING:
     from retrace.guards.budget import Budget
-    from retrace.guards.watch import Judged, Watch
-    from retrace.model import Function
+    from retrace.guards.watch import Watch
+    from retrace.model import Function, Verdict
 
 MODES = ("record", "warn", "raise", "off")
 DEAR = 0.1
@@ -267,16 +267,15 @@ class _Warner:
                 return None
             unjudged, ended.unjudged = ended.unjudged, []
         for one in unjudged:
-            found = self._watch.judged(one)
-            if found is not None and (text := self._text(found)):
+            verdict = self._watch.verdict(one)
+            if verdict is not None and (text := self._text(verdict)):
                 say(text)
         return None
 
-    def _text(self, found: Judged) -> str:
+    def _text(self, verdict: Verdict) -> str:
         from retrace.present.layout import message
         from retrace.present.words import name, ordinal
 
-        verdict = found.verdict
         function, cause = verdict.miss.function, verdict.cause.value
         if self._budget.subject(verdict.miss) is None or cause in self._budget.allow:
             return ""
@@ -295,7 +294,7 @@ class _Warner:
             if self._spent[key] < self._dear or not self._below_rate_limit():
                 return ""
             self._reported.add(key)
-        view = found.view()
+        view = self._watch.view([verdict.miss.number])
         return message(view, view.by_id[verdict.miss.id])
 
     def _below_rate_limit(self) -> bool:

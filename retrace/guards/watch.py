@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from retrace.guards.history import History
 from retrace.guards.others import Others
+from retrace.inside.excerpt import excerpt, view_of
 from retrace.inside.live import here
 from retrace.model import Function, Listing, Miss, Pattern, Recording, Verdict
 from retrace.present.view import View
@@ -72,17 +73,6 @@ class _Feed:
 
     def close(self) -> None:
         """Do nothing: the lines are kept."""
-
-
-class Judged(NamedTuple):
-    """One miss with its verdict, and the watch that can show it."""
-
-    verdict: Verdict
-    watch: Watch
-
-    def view(self) -> View:
-        """The miss, the misses around it, and patterns with earlier ones."""
-        return self.watch.view([self.verdict.miss.number])
 
 
 class Watch:
@@ -200,20 +190,15 @@ class Watch:
         """
         self._update()
         with self._lock:
-            wanted: dict[int, Verdict] = {}
-            for number in numbers:
-                self._add(number, wanted)
-            verdicts = [wanted[number] for number in sorted(wanted)]
+            history = self._history
+            verdicts = list(excerpt(numbers, history.miss, history.verdict).values())
             made = self._patterns(verdicts) if patterns else {}
             verdicts = [
                 replace(one, pattern=made[one.miss.id]) if one.miss.id in made else one
                 for one in verdicts
             ]
             run, _ = self._reader.since(self._read)
-            labels = {one.miss.id: self._history.label(one.miss) for one in verdicts}
-        view = View(Recording([run], [one.miss for one in verdicts]), verdicts, here())
-        view.count_as(labels)
-        return view
+            return view_of(run, verdicts, history.label)
 
     def alone(self, numbers: Iterable[int]) -> View:
         """Some misses, judged as if there had been no others before."""
@@ -222,26 +207,12 @@ class Watch:
         recording = Recording([run], sorted(found, key=lambda miss: miss.number))
         return View(recording, judge(recording), here())
 
-    def judged(self, number: int) -> Judged | None:
-        """One miss, judged by everything known, at a constant cost."""
+    def verdict(self, number: int) -> Verdict | None:
+        """The verdict on one miss, judged by everything known, at a constant cost."""
         self._update()
         with self._lock:
             miss = self._history.miss(number)
-            return None if miss is None else Judged(self._history.verdict(miss), self)
-
-    def _add(self, number: int, wanted: dict[int, Verdict], *, named: bool = False) -> None:
-        """Add the verdict on a miss and on the misses around it, and those they refer to."""
-        miss = self._history.miss(number)
-        if miss is None or number in wanted:
-            return
-        verdict = wanted[number] = self._history.verdict(miss)
-        if named:
-            return
-        for other in (verdict.follows, verdict.nearest and verdict.nearest.id):
-            if other is not None:
-                self._add(_number(other), wanted, named=True)
-        if miss.parent is not None:
-            self._add(_number(miss.parent), wanted)
+            return None if miss is None else self._history.verdict(miss)
 
     def _patterns(self, verdicts: Sequence[Verdict]) -> dict[str, Pattern]:
         """Patterns over several misses of a site, seen from the last one."""
@@ -292,10 +263,6 @@ class Watch:
                 if error is not None:
                     return error
         return None
-
-
-def _number(name: str) -> int:
-    return int(name.rpartition("-")[2])
 
 
 _watch: Watch | None = None

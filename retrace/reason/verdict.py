@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -89,12 +89,25 @@ class Judge:
         self._keep(verdict)
         return verdict
 
-    def look(self, miss: Miss) -> Verdict:
-        """The verdict on a miss that may still be running. It is not kept for comparisons."""
+    def look(self, miss: Miss, running: Sequence[Miss] = ()) -> Verdict:
+        """The verdict on a miss that may still be running. It is not kept for comparisons.
+
+        Args:
+            miss: the miss.
+            running: earlier misses of its site that were not judged, because they are still
+                running in other threads.
+        """
         history = self._histories.get(site_of(miss)) or _History()
-        if miss.function.kind is Kind.OP:
-            return self._operation(miss, history)
-        return self._call(miss, history)
+        operation = miss.function.kind is Kind.OP
+        found = self._operation(miss, history) if operation else self._call(miss, history)
+        if not running:
+            return found
+        # The nearest is either the nearest one that was judged, or one of these.
+        few = Judge(self._listings)
+        for one in (found.nearest, *running):
+            if one is not None:
+                few.judge(one)
+        return few.look(miss)
 
     def _keep(self, verdict: Verdict) -> None:
         miss = verdict.miss
