@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 
 class Traced(NamedTuple):
@@ -50,7 +50,7 @@ class OnDisk(NamedTuple):
     """A result of the persistent cache."""
 
     module: str
-    outcome: str
+    outcome: Literal["hit", "miss", "not-stored"]
     key: str | None
     reason: str | None
 
@@ -81,6 +81,11 @@ _EXPLAINED = re.compile(
 _DISK_MISS = re.compile(r"PERSISTENT COMPILATION CACHE MISS for '(.+?)' with key '?([\w.<>-]+)")
 _DISK_HIT = re.compile(r"ersistent compilation cache hit for '(.+?)' with key '?([\w.<>-]+)")
 _DISK_WROTE = re.compile(r"Writing (\S+) to persistent compilation cache with key '?([\w.<>-]+)")
+_DISK: tuple[tuple[re.Pattern[str], Literal["hit", "miss"]], ...] = (
+    (_DISK_MISS, "miss"),
+    (_DISK_HIT, "hit"),
+    (_DISK_WROTE, "miss"),
+)
 _DISK_NOT = re.compile(r"Not writing persistent cache entry for '(.+?)' because (.*)")
 _INGREDIENT = re.compile(r"get_cache_key hash after serializing (.+?): ([0-9a-f]{16,128})")
 _SLOW = re.compile(r"(?:Very slow compile|Compiling module|The operation took).*")
@@ -125,7 +130,7 @@ def _explained(found: re.Match[str] | None) -> Explained | None:
     return found and Explained(found[1], int(found[2][:9]), found[3], found[4] is not None)
 
 
-def _with_key(found: re.Match[str] | None, outcome: str) -> OnDisk | None:
+def _with_key(found: re.Match[str] | None, outcome: Literal["hit", "miss"]) -> OnDisk | None:
     return found and OnDisk(found[1], outcome, found[2], None)
 
 
@@ -230,7 +235,7 @@ def _program(line: str) -> Event | None:
 
 
 def _of_cache(line: str) -> tuple[Event, int] | None:
-    for pattern, outcome in ((_DISK_MISS, "miss"), (_DISK_HIT, "hit"), (_DISK_WROTE, "miss")):
+    for pattern, outcome in _DISK:
         found = pattern.search(line)
         if found is not None and (event := _with_key(found, outcome)) is not None:
             return event, found.start()

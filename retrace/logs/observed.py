@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from retrace.logs.message import Ingredient
 from retrace.logs.words import Words
-from retrace.model import CallSite, Leaf, Stage
+from retrace.model import CallSite, Leaf, PersistentCache, Stage
 
 _UNNAMED = ("<unknown>", "<unnamed function>", "<unnamed wrapped function>")
 
@@ -31,7 +31,7 @@ class Observed:
     stages: dict[Stage, float] = field(default_factory=dict[Stage, float])
     leaves: tuple[Leaf, ...] | None = None
     pmap: bool = False
-    disk: tuple[str, str | None, str | None] | None = None
+    disk: PersistentCache | None = None
     ingredients: tuple[Ingredient, ...] = ()
     remarks: tuple[tuple[str, str], ...] = ()
     proven: bool = True

@@ -27,7 +27,7 @@ from retrace.logs.message import (
 )
 from retrace.logs.observed import Observed, Thread, same_name
 from retrace.logs.words import parse
-from retrace.model import CallSite, Stage
+from retrace.model import CallSite, PersistentCache, Stage
 
 _MAX_OPEN = 256
 """Maximum number of programs waiting for their next stage (lowered but never compiled, say)."""
@@ -376,10 +376,10 @@ class Process:
             return
         if ingredients:
             miss.ingredients = tuple(ingredients)
-        key = event.key or (miss.disk[1] if miss.disk else None)
+        key = event.key or (miss.disk.key if miss.disk else None)
         if key is not None and not key.startswith(event.module) and event.key is None:
             key = None
-        miss.disk = (event.outcome, key, event.reason)
+        miss.disk = PersistentCache(event.outcome, key, event.reason)
 
     def _remark(self, event: Remark, _: str) -> None:
         miss = self._latest if event.module is None else self._of_module(event.module)

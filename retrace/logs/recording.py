@@ -8,7 +8,9 @@ from retrace.logs.observed import Observed
 from retrace.logs.process import Process
 from retrace.logs.sites import Sites
 from retrace.model import JSON, CallSite, Function, Leaf, Node, Run, Stage
+from retrace.model.miss_fields import MissFields
 from retrace.store.parts import encode_call_site, encode_function
+from retrace.store.schema import encode_miss
 from retrace.store.writer import Sink, Writer
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class ProcessRecording:
             doubted=process.doubted,
         )
         miss.proven = placed.traced
-        fields: dict[str, JSON] = {"at": miss.time, "thread": miss.thread or "main"}
+        fields: MissFields = {"at": miss.time, "thread": miss.thread or "main"}
         if placed.new:
             fields["new"] = True
         if parent is not None:
@@ -86,7 +88,7 @@ class ProcessRecording:
         if miss.call_site is not None:
             parts["call_site"] = self._site(miss.call_site)
         self._write()
-        self._begun_last = (miss.number, fields, parts)
+        self._begun_last = (miss.number, encode_miss(fields, self._redaction), parts)
 
     def _write(self) -> None:
         """Write the last miss that began, delayed because most end before the next begins."""
@@ -133,33 +135,20 @@ class ProcessRecording:
             stages.pop(Stage.TRACE, None)
         if Stage.COMPILE in stages:
             self.compiled += 1
-        fields: dict[str, JSON] = {}
+        fields: MissFields = {}
         if stages:
             fields["stages"] = stages
         if miss.inner:
             fields["inner"] = miss.inner
         if miss.disk is not None:
-            outcome, key, reason = miss.disk
-            if self._redaction is not None:
-                key = self._redaction.cache_key(key)
-                fields["persistent_cache"] = [outcome, key, reason]
-            else:
-                made_of = [[one.name, one.digest] for one in miss.ingredients]
-                fields["persistent_cache"] = [outcome, key, reason, made_of]
-        if said := self._said(miss):
+            fields["persistent_cache"] = miss.disk._replace(ingredients=miss.ingredients)
+        words = () if miss.words is None else (("jax", miss.words.text),)
+        if said := (*words, *miss.remarks):
             fields["said"] = said
         if not fields:
             return
+        line = encode_miss(fields, self._redaction)
         if (last := self._begun_last) is not None and last[0] == miss.number:
-            last[1]["over"] = fields
+            last[1]["over"] = line
         else:
-            self._writer.amend(miss.number, fields)
-
-    def _said(self, miss: Observed) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        if miss.words is not None:
-            found.append(("jax", miss.words.text))
-        found += miss.remarks
-        if self._redaction is None:
-            return found
-        return [(who, self._redaction.said(text)) for who, text in found]
+            self._writer.amend(miss.number, line)

@@ -56,8 +56,10 @@ from retrace.store.slow import decode_slow, encode_slow
 
 _THREAD = re.compile(
     r"MainThread|Thread-\d+(?: \([\w<>]+\))?|ThreadPoolExecutor-\d+_\d+|asyncio_\d+|Dummy"
+    r"|main|\d+"
 )
-"""Names given by Python; one of them includes the name of the function that the thread runs."""
+"""Names given by Python (one of them includes the name of the function that the thread runs), or
+those in an imported log, which at most has numbers of threads."""
 
 _SUBSCRIPT = re.compile(
     r"""\[(?!-?\d+\])(?:(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]|.*)""", re.DOTALL
