@@ -9,7 +9,8 @@ from __future__ import annotations
 import weakref
 from _thread import get_ident
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from retrace.jax_internals.anew import Recipe
@@ -31,14 +32,6 @@ class Static(NamedTuple):
     value: Value
     """Its value when the function was traced."""
     object: weakref.ref[Any]
-
-
-class _Begun(NamedTuple):
-    subject: weakref.ref[Any] | None
-    function: Function
-    config: tuple[tuple[str, Value], ...]
-    static: tuple[Static, ...]
-    thread: int
 
 
 class Program(NamedTuple):
@@ -77,7 +70,8 @@ class Kept:
     """The programs that JAX keeps, by the numbers of the misses that traced them."""
 
     def __init__(self) -> None:
-        self._begun: dict[int, _Begun] = {}
+        self._begun: dict[int, Callable[[Recipe], Program]] = {}
+        """What traces in progress make of their recipe once they have one."""
         self._programs: dict[int, Program] = {}
         self._arrays: dict[int, tuple[str, ...]] = {}
         # Filled by a C function, as in `capture.weak`: an exception in a Python callback
@@ -102,7 +96,9 @@ class Kept:
             reference = weakref.ref(subject)
         except TypeError:
             reference = None
-        self._begun[number] = _Begun(reference, function, key.config, static, get_ident())
+        self._begun[number] = partial(
+            Program, reference, function, key.config, static, get_ident()
+        )
 
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:
         """A trace ended with `jaxpr`, which JAX keeps; None if it keeps nothing."""
@@ -121,7 +117,7 @@ class Kept:
             earliest = next(iter(programs))
             self._numbers.pop(id(programs[earliest].recipe.jaxpr), None)
             self._forget(earliest)
-        programs[number] = Program(*begun, recipe)
+        programs[number] = begun(recipe)
         self._numbers[id(recipe.jaxpr)] = number
 
     def known(self, number: int, arrays: tuple[str, ...]) -> None:
