@@ -22,7 +22,7 @@ from retrace.model import (
     Stage,
 )
 from retrace.model.miss_fields import MissFields
-from retrace.model.parts import VALUES
+from retrace.model.parts import CONTEXT
 from retrace.store.parts import encode_call_site, encode_function
 from retrace.store.schema import encode_miss
 from retrace.store.writer import Writer
@@ -226,12 +226,9 @@ def _begin(
             above = callers if redaction is None else map(redaction.call_site, callers)
             encoded["callers"] = tuple(above)
         # These are often the same objects, so their parts need not be encoded each time.
-        shared = {**{row.name: row.of(seen) for row in _SHARED}, "call_site": place}
+        shared = {**{row.name: row.of(seen) for row in CONTEXT}, "call_site": place}
         for writer in group:
             writer.miss(number, fields, encoded, described, shared)
-
-
-_SHARED = tuple([row for row in VALUES if row.is_context])
 
 
 def _known(site: CallSite | None) -> tuple[CallSite | None, MissFields]:

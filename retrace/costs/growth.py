@@ -7,6 +7,7 @@ from math import exp, log
 from typing import NamedTuple
 
 from retrace.model import Miss, Stage
+from retrace.model.parts import passed
 
 _MIN_PROGRAMS = 3
 _MIN_RANGE = 1.5
@@ -75,8 +76,8 @@ def growth(misses: Iterable[Miss], stage: Stage) -> Growth | None:
 def _argument(misses: Sequence[Miss]) -> tuple[str, list[int]] | None:
     """The only static argument that is a number and differs for each size."""
     found: list[tuple[str, list[int]]] = []
-    for name in dict(misses[0].key.static):
-        held = [dict(miss.key.static).get(name) for miss in misses]
+    for name in dict(passed(misses[0].key)):
+        held = [dict(passed(miss.key)).get(name) for miss in misses]
         values = [
             one.data
             for one in held

@@ -92,8 +92,9 @@ class Values(_Row):
     """Whether they are settings of JAX, whose names and types depend on its release, and not
     arguments of the call."""
     is_context: bool = False
-    """Whether there are always dozens, usually the same at each call: misses share them, and
-    texts show only those that differ."""
+    """Whether it is the configuration of JAX, which holds for all functions alike: dozens of
+    values, usually the same at each call. Misses share them, texts show only those that differ,
+    and one change by the user sets one for all functions."""
     of_process: frozenset[str] = frozenset()
     """The names of values that always differ between processes."""
     has_devices: bool = False
@@ -171,6 +172,8 @@ VALUES = tuple([row for row in PARTS if isinstance(row, Values)])
 PASSED = tuple([row for row in VALUES if not row.of_jax])
 SETTINGS = tuple([row for row in VALUES if row.of_jax])
 """Those that are arguments of the call, and those that are settings of JAX."""
+CONTEXT = tuple([row for row in SETTINGS if row.is_context])
+"""Those of the settings that hold for all functions alike."""
 BY_COMPONENT = {row.component: row for row in VALUES}
 
 
@@ -203,6 +206,11 @@ def by_kind(
 def unchanged(part: Any) -> Any:
     """For `by_kind`: the part as it is."""
     return part
+
+
+def passed(key: Key) -> Named:
+    """The values that the call passed as arguments, by name."""
+    return tuple([pair for row in PASSED for pair in row.of(key)])
 
 
 _COMPONENTS, _OF_KEY = tuple(BY_COMPONENT), attrgetter(*[row.name for row in VALUES])

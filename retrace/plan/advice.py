@@ -25,7 +25,7 @@ from retrace.model.advice import (
 from retrace.model.parts import BY_COMPONENT
 from retrace.plan.candidate import VALUES, Candidate
 from retrace.plan.eager import Root
-from retrace.plan.history import ABSENT, Column, History
+from retrace.plan.history import ABSENT, OF_ARGUMENTS, Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
 from retrace.plan.step import Change, Proposal
@@ -208,7 +208,7 @@ def _constant(candidate: Candidate, reach: Reach) -> Advice | None:
     if not one_program or not candidate.constants:
         return None
     paths = tuple(path for path in reach.paths(candidate) if path)
-    if candidate.family == "static":
+    if candidate.family in OF_ARGUMENTS:
         return ToArgument(paths=paths, proof=Proof.CONSTANTS)
     return ToArray(paths=paths, in_tree=True) if candidate.family == "meta" else None
 

@@ -18,14 +18,14 @@ from retrace.model.advice import (
     ToArgument,
     TripsInProgram,
 )
-from retrace.model.parts import PASSED
-from retrace.plan.history import Column, History
+from retrace.model.parts import PASSED, passed
+from retrace.plan.history import OF_ARGUMENTS, OF_CONTEXT, Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
 from retrace.reason.values import is_plain_type
 
-VALUES = ("static", "meta")
+VALUES = (*OF_ARGUMENTS, "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
 """Families where the programs show which values could share one program."""
 PASSED_BY_CALLER = (
@@ -213,7 +213,7 @@ def _across_types(
     for row, value in enumerate(column.values):
         miss = history.rows[row].miss
         function = miss.function
-        given = (*miss.key.static, *function.closure, *function.bound, *function.defaults)
+        given = (*passed(miss.key), *function.closure, *function.bound, *function.defaults)
         own = tuple((name, one.type) for name, one in given if name in names)
         types.setdefault(mapped[value], set()).add(own)
     joined: dict[int, int] = {}
@@ -248,7 +248,7 @@ def _edit(history: History, column: Column, families: Counter[str]) -> Hashable:
         return (family,)
     if family == "again":
         return (family, function.site)
-    if family == "config":
+    if family in OF_CONTEXT:
         return (family, column.paths)
     if family in ("function", "code"):
         return (family, *_makers(function, history))
@@ -345,10 +345,10 @@ def _are_library_bodies(history: History) -> bool:
 def _follows_class(history: History, column: Column) -> bool:
     """Whether the class of a static argument decides the structure: one state per class."""
     for other in history.columns:
-        if other.family != "static":
+        if other.family not in OF_ARGUMENTS:
             continue
         for path in other.paths:
-            given = [dict(row.miss.key.static).get(path) for row in history.rows]
+            given = [dict(passed(row.miss.key)).get(path) for row in history.rows]
             types = ["" if value is None else value.type for value in given]
             if len({*types}) < 2 or any(is_plain_type(one) for one in types if one):
                 continue

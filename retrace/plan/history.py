@@ -15,11 +15,14 @@ from retrace.compare.equality import identity, placement
 from retrace.compare.tree import field_path
 from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdict
 from retrace.model.log import OF_LOG
-from retrace.model.parts import named
+from retrace.model.parts import CONTEXT, PASSED, named, passed
 from retrace.plan.renamed import renamed
 from retrace.plan.together import Together
 
 ABSENT = "absent"
+OF_ARGUMENTS = frozenset([row.component.value for row in PASSED])
+OF_CONTEXT = frozenset([row.component.value for row in CONTEXT])
+"""Families of values passed as arguments, and of settings that hold for all functions alike."""
 
 
 class Part(NamedTuple):
@@ -270,8 +273,8 @@ def _of_leaf(leaf: Leaf, part: Part) -> Hashable:
 def _fill_in_defaults(history: History) -> None:
     """Give static arguments that were left out the value of their default."""
     every = (part for cell in history.cells for part in cell)
-    for part in dict.fromkeys(part for part in every if part.family == "static"):
-        values = [dict(row.miss.key.static).get(part.path) for row in history.rows]
+    for part in dict.fromkeys(part for part in every if part.family in OF_ARGUMENTS):
+        values = [dict(passed(row.miss.key)).get(part.path) for row in history.rows]
         if None not in values:
             continue
         filled = [
@@ -312,12 +315,12 @@ def _columns(history: History) -> Iterator[Column]:
     grouped: dict[Hashable, list[Part]] = {}
     parts = sorted({part for cell in history.cells for part in cell})
     tops = _topmost(part.path for part in parts if part.family == "tree")
-    passed = {part.path for part in parts if part.family == "signature"}
+    parameters = {part.path for part in parts if part.family == "signature"}
     values: dict[Part, list[Hashable]] = {}
     for part in parts:
         first = history.first.get(part, ABSENT)
         values[part] = [cell.get(part, first) for cell in history.cells]
-        grouped.setdefault(_group(part, values[part], tops, passed), []).append(part)
+        grouped.setdefault(_group(part, values[part], tops, parameters), []).append(part)
     leaders = dict(_led_groups(history, grouped, values))
     for key, members in grouped.items():
         if key in leaders:
@@ -362,12 +365,12 @@ def _family_rank(family: str) -> int:
 
 
 def _group(
-    part: Part, values: list[Hashable], tops: dict[str, str], passed: set[str]
+    part: Part, values: list[Hashable], tops: dict[str, str], parameters: set[str]
 ) -> Hashable:
     """A key that is equal for the parts that share a column."""
     family, path = part.family, part.path
-    is_there = family in ("tree", "meta") or (family == "static" and ABSENT in values)
-    if is_there and _root(path, passed) is not None:
+    is_there = family in ("tree", "meta") or (family in OF_ARGUMENTS and ABSENT in values)
+    if is_there and _root(path, parameters) is not None:
         # Its presence depends on how a parameter is passed.
         return "signature"
     if family == "signature":

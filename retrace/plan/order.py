@@ -15,7 +15,7 @@ from retrace.plan.candidate import PASSED_BY_CALLER, candidates
 from retrace.plan.data import Data
 from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
-from retrace.plan.history import table
+from retrace.plan.history import OF_CONTEXT, table
 from retrace.plan.joint import joined
 from retrace.plan.ledger import Ledger, outermost
 from retrace.plan.replay import Replay
@@ -227,7 +227,7 @@ def _how_sure(choice: Choice, names: Sequence[str], ledger: Ledger, reach: Reach
         return "ask"  # either the library or the user splits the data for a library's step
     questions = [member.family for member in choice.members if member.family in _QUESTIONS]
     if all(isinstance(verdict.fix, FewMapped) for verdict in own):
-        questions = [family for family in questions if family != "config"]  # only a size
+        questions = [family for family in questions if family not in OF_CONTEXT]  # only a size
     if questions or worths == {"no"}:
         return "ask"
     return "likely"

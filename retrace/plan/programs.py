@@ -9,7 +9,8 @@ from retrace.compare.programs import compare
 from retrace.compare.tree import field_path
 from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
-from retrace.plan.history import Column, History, Part
+from retrace.model.parts import passed
+from retrace.plan.history import OF_ARGUMENTS, Column, History, Part
 from retrace.reason.evidence import is_arrays
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
@@ -57,7 +58,7 @@ def classes(
                 programs[first].setdefault(place, set()).update(own)
     if column.family in ("function", "bodies"):
         _join_unseen(history, column, found, programs)
-    elif column.family in ("static", "meta"):
+    elif column.family in OF_ARGUMENTS or column.family == "meta":
         _join_passed(history, column, found, programs)
         apart = all(found.of(value) == value for value in column.values)
         found.alike = _join_alike(history, column, found, programs) and apart
@@ -172,13 +173,14 @@ def _join_passed(
             for other in history.columns
             if other.values[row] != other.values[known[near.id]]
         ]
-        passed = {*advised.paths, *advised.unread}
+        named = {*advised.paths, *advised.unread}
         if (
             advised.sure != "clear"
             or advised.others
             or not any(other is column for other in changed)
             or not all(
-                other.family == "static" and passed.issuperset(other.paths) for other in changed
+                other.family in OF_ARGUMENTS and named.issuperset(other.paths)
+                for other in changed
             )
         ):
             continue
@@ -232,8 +234,8 @@ def _held(miss: Miss, part: Part) -> Hashable:
 
 def value_at(miss: Miss, part: Part) -> Value | None:
     """The static value or tree field that the part is about."""
-    if part.family == "static":
-        return dict(miss.key.static).get(part.path)
+    if part.family in OF_ARGUMENTS:
+        return dict(passed(miss.key)).get(part.path)
     fields = ((field_path(n, name), v) for n in miss.key.tree for name, v in n.meta)
     return next((value for path, value in fields if path == part.path), None)
 

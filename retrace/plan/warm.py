@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from retrace.causes import Cause
 from retrace.model import Kind, Leaf, Miss, Node, ShapeChange, Verdict
+from retrace.model.parts import passed
 
 
 class Call(NamedTuple):
@@ -97,7 +98,7 @@ def _arguments(miss: Miss) -> tuple[str, bool]:
     key = miss.key
     nodes = {node.path: node for node in key.tree}
     leaves = {leaf.path: leaf for leaf in key.leaves}
-    static = dict(key.static)
+    static = dict(passed(key))
     said: list[str] = []
     whole = True
     named = {**dict(key.signature), **dict.fromkeys(static, "keyword")}

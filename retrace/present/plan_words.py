@@ -11,6 +11,7 @@ from retrace.model import Frame
 from retrace.model import advice as model
 from retrace.model.advice import Advice
 from retrace.model.parts import BY_COMPONENT
+from retrace.plan.history import OF_CONTEXT
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised, who_passes
 from retrace.present.words import listed, names, quoted
@@ -22,7 +23,7 @@ def title(proposal: Proposal) -> str:
     """A few words for a table."""
     changes = proposal.changes
     if isinstance(proposal.advice, model.FewMapped) and any(c.family == "shape" for c in changes):
-        changes = tuple(change for change in changes if change.family != "config")  # it follows
+        changes = tuple([c for c in changes if c.family not in OF_CONTEXT])  # they follow
     texts: list[str] = []
     named: set[str] = set()
     for change in changes:
@@ -335,15 +336,8 @@ def _few_sizes(change: Change, advice: Advice) -> str:
 
 
 _SHOWN_BY_ADVICE = (
-    "eager-init",
-    "eager-sizes",
-    "config",
-    "static",
-    "meta",
-    "tree",
-    "shape",
-    "sharding",
-    "weak_type",
+    *("eager-init", "eager-sizes", "config", "static", "meta"),
+    *("tree", "shape", "sharding", "weak_type"),
 )
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),

@@ -11,8 +11,9 @@ from hashlib import blake2b
 from operator import itemgetter
 from typing import NamedTuple
 
-from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage, Value
+from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage
 from retrace.model import Program as _Hashed
+from retrace.model.parts import CONTEXT, SETTINGS, Named
 from retrace.runs.alone import Family, families, from_listings
 from retrace.runs.form import Form, form
 from retrace.runs.module import Modules
@@ -20,20 +21,20 @@ from retrace.runs.named import named
 
 _MAX_PROGRAMS = 100_000
 """Maximum number of distinct programs; later ones are not counted."""
-_NOT_ON_DISK = frozenset({"inline"})
-"""Options of `jit` that XLA never sees. In test suites, the cache served programs that differed
-only in these."""
 _COMPILED_WITH = frozenset({"compiler_options"})
 """Options of `jit` that show nowhere else, even if the lowering was recorded."""
 _TRACED_WITH = frozenset(
     {
         "axis_env",
         "eager_constant_folding",
+        "inline",
         "jax_numpy_dtype_promotion",
         "jax_numpy_rank_promotion",
     }
 )
-"""Settings that JAX only reads while tracing: their effect shows in the program."""
+"""Options and settings that JAX only reads while tracing: their effect shows in the program. In
+test suites, the cache served programs that differed only in these."""
+_OF_FUNCTION = tuple([row for row in SETTINGS if not row.is_context])
 MIN_STORED_SECONDS = 1.0
 """JAX stores compilations that took at least this many seconds, unless
 `jax_persistent_cache_min_compile_time_secs` says otherwise."""
@@ -191,7 +192,7 @@ class _SharedText:
         self._settings: dict[int, tuple[object, str]] = {}
         """By the id of a configuration, which is kept alive so that the id stays its own."""
 
-    def settings(self, config: tuple[tuple[str, Value], ...]) -> str:
+    def settings(self, config: Named) -> str:
         """The parts of the configuration that a program may depend on besides its equations."""
         known = self._settings.get(id(config))
         if known is None:
@@ -205,14 +206,19 @@ def _identity(miss: Miss, program: str, around: _SharedText) -> str:
     key, lowered = miss.key, miss.lowered_with
     if lowered is not None:
         with_: tuple[object, ...] = (lowered,)
-        options = [(name, value.text) for name, value in key.options if name in _COMPILED_WITH]
     else:
         # JAX hashes the name of the module and the paths of the results, too.
         results = miss.program and miss.program.results
         with_ = miss.function.jax_name, results, _text(tuple(map(_PLACED, key.leaves)))
-        options = [(name, value.text) for name, value in key.options if name not in _NOT_ON_DISK]
+    options = [
+        (name, value.text)
+        for row in _OF_FUNCTION
+        for name, value in row.of(key)
+        if (name not in _TRACED_WITH if lowered is None else name in _COMPILED_WITH)
+    ]
     own = repr((with_, program, options))
-    text = f"{len(own)} {own}{around.process}{around.settings(key.config)}"
+    settings = "".join([around.settings(row.of(key)) for row in CONTEXT])
+    text = f"{len(own)} {own}{around.process}{settings}"
     return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 

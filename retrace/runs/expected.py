@@ -11,6 +11,7 @@ from retrace.causes import Cause
 from retrace.errors import UsageError
 from retrace.model import Run, Verdict
 from retrace.model.advice import JitBlock, JitInit
+from retrace.model.parts import passed
 from retrace.plan.amount import Amount
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
@@ -103,7 +104,7 @@ def expected(found: Difference, text: str) -> Expected:
 
 def _operation(verdict: Verdict) -> tuple[object, ...]:
     key = verdict.miss.key
-    static = tuple((name, value.text) for name, value in key.static)
+    static = tuple((name, value.text) for name, value in passed(key))
     return verdict.miss.function.name, key.leaves, static
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from retrace.model import JSON, Miss, Value
+from retrace.model.parts import passed
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
 _TOLERANCE = 1e-6
@@ -85,7 +86,7 @@ def _said(value: Value) -> str:
 
 def _values(miss: Miss) -> Iterator[tuple[str, Value]]:
     key, function = miss.key, miss.function
-    yield from key.static
+    yield from passed(key)
     yield from function.closure
     yield from function.bound
     yield from function.defaults
