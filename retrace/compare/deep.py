@@ -28,9 +28,20 @@ def levels(old: JSON, new: JSON) -> Iterator[Any]:
         yield from found
 
 
-def is_absent(side: object) -> bool:
-    """Whether a side of a level does not exist."""
-    return side is _deepdiff().helper.notpresent
+def item_pairs(old: list[str], new: list[str]) -> Iterator[tuple[int | None, int | None]]:
+    """The positions of items that differ in two lists of texts, after aligning equal ones.
+
+    A position is None where an item was added or removed.
+    """
+    if old == new:
+        return
+    absent = _deepdiff().helper.notpresent
+    for level in levels(old, new):
+        before, after = level.up.t1_child_rel, level.up.t2_child_rel
+        yield (
+            None if level.t1 is absent else before.param,
+            None if level.t2 is absent else after.param,
+        )
 
 
 def _deepdiff() -> Any:

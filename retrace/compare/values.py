@@ -6,19 +6,21 @@ report, because it imports optional packages such as pandas if they are installe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias, cast
 
-from retrace.compare.deep import is_absent, levels
+from retrace.compare.deep import item_pairs
 from retrace.model import JSON, Value
 from retrace.model.row import Row
 
 Kind: TypeAlias = Literal["changed", "added", "removed"]
 Place: TypeAlias = tuple[str | int, ...]
 """Names of fields, keys and indices, from the value inwards."""
+Parts: TypeAlias = dict[str | int, JSON]
+"""The parts of a value by name or index."""
 
 _MAX_DEEP_CHARACTERS = 10_000
-"""Maximum length of two values together that are compared with deepdiff."""
+"""Maximum length of two values together whose lists are aligned."""
 _TYPE = "$type"
 
 
@@ -61,8 +63,10 @@ def differences(old: Value, new: Value, *, aligned: bool = False) -> tuple[Diffe
         return ()
     if old.type != new.type or not _alike(a, b):
         return (Difference("", "changed", a, b),)
-    is_small = aligned and len(repr(a)) + len(repr(b)) <= _MAX_DEEP_CHARACTERS
-    found = _deep(a, b) if is_small else _walk(a, b, ())
+    aligned = aligned and len(repr(a)) + len(repr(b)) <= _MAX_DEEP_CHARACTERS
+    found = _walk(a, b, (), aligned=aligned)
+    if aligned:
+        found.sort(key=lambda one: tuple(map(_ordered, one.place)))
     found, a, b, is_object = _public(found, a, b, not _is_mapping(new))
     return tuple(
         Difference(_written(one.place, (a, b), is_object), one.kind, one.old, one.new, one.place)
@@ -124,43 +128,41 @@ def _alike(a: JSON, b: JSON) -> bool:
     return _parts(a).get(_TYPE) == _parts(b).get(_TYPE)
 
 
-def _walk(a: JSON, b: JSON, place: Place) -> list[_Found]:
+def _walk(a: JSON, b: JSON, place: Place, *, aligned: bool) -> list[_Found]:
     """The differences of two values, place by place."""
     before, after = _parts(a), _parts(b)
     # Names come and go one by one; without alignment, all items of a list shift.
     moved = len(before) != len(after) and 0 in {*before, *after}
-    if moved or not _alike(a, b):
+    if (moved and not aligned) or not _alike(a, b):
         return [] if _equal(a, b) else [_Found(place, "changed", a, b)]
     found: list[_Found] = []
-    for name in dict.fromkeys((*before, *after)):
-        within = (*place, name)
-        if name not in after:
-            found.append(_Found(within, "removed", before[name], None))
-        elif name not in before:
-            found.append(_Found(within, "added", None, after[name]))
+    for old, new in _pairs(before, after, aligned=aligned and isinstance(a, list)):
+        if old is None:
+            assert new is not None
+            found.append(_Found((*place, new), "added", None, after[new]))
+        elif new is None:
+            found.append(_Found((*place, old), "removed", before[old], None))
         else:
-            found += _walk(before[name], after[name], within)
+            found += _walk(before[old], after[new], (*place, old), aligned=aligned)
     return found
 
 
-def _parts(value: JSON) -> dict[str | int, JSON]:
+def _pairs(
+    before: Parts, after: Parts, *, aligned: bool
+) -> Iterable[tuple[str | int | None, str | int | None]]:
+    """The names of parts to compare; None where a side lacks the part."""
+    if aligned:
+        texts = ([repr(item) for item in side.values()] for side in (before, after))
+        return item_pairs(*texts)
+    names = dict.fromkeys((*before, *after))
+    return [(n if n in before else None, n if n in after else None) for n in names]
+
+
+def _parts(value: JSON) -> Parts:
     """The parts of a value by name or index; empty if it is not a container."""
     if isinstance(value, dict):
-        return cast(dict[str | int, JSON], value)
+        return cast(Parts, value)
     return dict(enumerate(cast(list[JSON], value))) if isinstance(value, list) else {}
-
-
-def _deep(a: JSON, b: JSON) -> list[_Found]:
-    found: list[_Found] = []
-    for level in levels(a, b):
-        place = tuple(level.path(output_format="list"))
-        if is_absent(level.t1):
-            found.append(_Found(place, "added", None, level.t2))
-        elif is_absent(level.t2):
-            found.append(_Found(place, "removed", level.t1, None))
-        else:
-            found.append(_Found(place, "changed", level.t1, level.t2))
-    return sorted(found, key=lambda one: tuple(map(_ordered, one.place)))
 
 
 def _ordered(name: str | int) -> tuple[int, str]:

@@ -271,6 +271,30 @@ def test_lists_are_aligned_on_request() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        # Equal to Python, but not to JAX.
+        ([True, 2], [1, 2], [("[0]", "changed", True, 1)]),
+        ([1, 2], [1.0, 2, 3], [("[0]", "changed", 1, 1.0), ("[2]", "added", None, 3)]),
+        ([1, 2, 3], [0, 1, 2], [("[0]", "added", None, 0), ("[2]", "removed", 3, None)]),
+        ([{"a": 1}, 5], [7, {"a": 1}, 5], [("[0]", "added", None, 7)]),
+        (
+            [{"a": 1}, 5],
+            [{"a": 2}, 5, 6],
+            [("[0]['a']", "changed", 1, 2), ("[2]", "added", None, 6)],
+        ),
+        ([[1], [2, 3]], [[1], [3]], [("[1][0]", "removed", 2, None)]),
+    ],
+)
+def test_items_of_aligned_lists(
+    old: object, new: object, expected: list[tuple[object, ...]]
+) -> None:
+    found = differences(plain(old), plain(new), aligned=True)
+    assert [tuple(one[:4]) for one in found] == expected
+    assert [type(one.old) for one in found] == [type(one[2]) for one in expected]
+
+
 def test_dict_items_differ_from_object_fields() -> None:
     old, new = (Value("dict", f"{{'a b': {n}}}", None, True, {"a b": n}) for n in (1, 2))
     assert [found.path for found in differences(old, new)] == ["['a b']"]
