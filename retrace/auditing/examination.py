@@ -14,18 +14,18 @@ from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from retrace.auditing import constants
-from retrace.auditing.around import around
 from retrace.auditing.effects import Effect, changing, effect, generators, of_thread, read_at
-from retrace.auditing.limit import TooSlowError, limited
+from retrace.auditing.library_contexts import around
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.places import values
 from retrace.auditing.stack import Place
+from retrace.auditing.time_limit import TooSlowError, limited
 from retrace.capture.kept import Program, Static
 from retrace.capture.misses import Misses
 from retrace.capture.programs import transcript
 from retrace.capture.snapshot import snapshot
 from retrace.failure import asked
-from retrace.jax_internals import anew, config
+from retrace.jax_internals import config, retracing
 from retrace.jax_internals.jaxprs import Transcript, transcribe
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
 
@@ -90,10 +90,10 @@ class Examination:
         checked: list[Checked] = []
         same: list[int] = []
         with ExitStack() as stack:
-            may = anew.possible() and bool(candidates)
+            may = retracing.possible() and bool(candidates)
             if may:
                 stack.enter_context(undisturbed())
-                stack.enter_context(anew.past_caches())
+                stack.enter_context(retracing.past_caches())
             for number, program, reads in candidates:
                 found = self._check(number, program, reads, may=may)
                 if found is None:
@@ -178,9 +178,9 @@ class Examination:
             return untraced(Reason.TIME)
         began = perf_counter()
         try:
-            with anew.configured(settings), put_back(generators(functions)):
+            with retracing.configured(settings), put_back(generators(functions)):
                 return self._compare(number, program, jaxpr, reads, functions)
-        except anew.GoneError:
+        except retracing.GoneError:
             return untraced(Reason.GONE)
         except TooSlowError:
             is_last = self._left < self._limits.each
@@ -230,7 +230,9 @@ class Examination:
                     again = fresh
         disturbed = self._disturbed(program, reads)
         seconds = perf_counter() - began
-        in_place = bool(arrays) and not anew.converts_anew() and any(map(_is_in_place, reads))
+        in_place = (
+            bool(arrays) and not retracing.converts_anew() and any(map(_is_in_place, reads))
+        )
         if answer is True and not in_place:
             found = Checked(number, Outcome.SAME, reads)
         elif answer is not False:

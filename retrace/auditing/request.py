@@ -7,7 +7,7 @@ from functools import partial
 from retrace.auditing.examination import Examination, Found, Limits
 from retrace.capture.session import session
 from retrace.failure import contain, send
-from retrace.jax_internals.anew import BusyError
+from retrace.jax_internals.retracing import BusyError
 from retrace.model import Audit
 from retrace.store.audits import encode_audit
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from retrace.jax_internals.anew import Recipe
+from retrace.jax_internals.retracing import Recipe
 from retrace.jax_internals.traces import Trace
 from retrace.model import Function, Key, Value
 

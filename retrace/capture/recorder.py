@@ -9,7 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from retrace.capture import interpreter, process
-from retrace.capture.asked import Asked
+from retrace.capture.audit_requests import AuditRequest
 from retrace.capture.background import Background, Task
 from retrace.capture.belonging import Belonging
 from retrace.capture.commit import tell_whether_dirty
@@ -57,7 +57,7 @@ class Recorder:
         self._programs = self._new_programs()
         self._thread = Underway()
         self._belonging = Belonging(self.misses, self.journal, self._thread, self._add_program)
-        self.asked: dict[object, Asked] = {}
+        self.asked: dict[object, AuditRequest] = {}
         """Pending requests for audits, by the directory that they are recorded into."""
         self.meeting: Meeting | None = None
         """Told of each program of several processes before it is compiled."""
@@ -183,7 +183,7 @@ class Recorder:
                 self.slow.compile_began(number, self._programs.waiting(number))
 
     def _meet(self, meeting: Meeting, number: int, frame: FrameType) -> None:
-        processes = spanning.which(frame)
+        processes = spanning.processes_of(frame)
         if len(processes) > 1:
             self._programs.now(number)
             if number not in self._hashes:

@@ -25,7 +25,7 @@ from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.turn import Held, Turn
 from retrace.failure import contain
-from retrace.jax_internals.parts import (
+from retrace.jax_internals.parts_of_jax import (
     equation_of,
     is_boundary,
     part_of,

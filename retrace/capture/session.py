@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from retrace.capture import lock, place, process
-from retrace.capture.asked import Asked, wish
+from retrace.capture.audit_requests import AuditRequest, wish
 from retrace.capture.commit import commit_of
 from retrace.capture.journal import Event
 from retrace.capture.observers import observers
@@ -281,7 +281,7 @@ def start(directory: Path) -> None:
 def _listen_for_requests(directory: Path, writer: Writer) -> None:
     asked = getattr(session().recorder, "asked", None)
     if asked is not None:
-        asked[directory] = Asked(directory, writer.run.id, wish())
+        asked[directory] = AuditRequest(directory, writer.run.id, wish())
 
 
 def stop(directory: Path | None = None) -> None:

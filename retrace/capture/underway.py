@@ -152,7 +152,7 @@ def stage_fields(running: Running | None, stage: Stage, seconds: float) -> MissF
 
 def spans(frame: FrameType) -> MissFields:
     """Number of processes that run the program being compiled, if there are several."""
-    found = spanning.which(frame)
+    found = spanning.processes_of(frame)
     return {"processes": len(found)} if len(found) > 1 else {}
 
 

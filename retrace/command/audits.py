@@ -89,9 +89,9 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
     """The matching processes on this host, each with the directory it records into."""
     import socket
 
-    from retrace.store.old import is_alive
     from retrace.store.place import recordings, written_by
     from retrace.store.processes import headers
+    from retrace.store.removal import is_alive
 
     host = socket.gethostname()
     path = Path(which)
@@ -112,7 +112,7 @@ def _running(which: str) -> Iterator[tuple[Path, Run]]:
 
 def _none_running(which: str) -> str:
     """The message when no recording process matches."""
-    from retrace.store.old import is_alive
+    from retrace.store.removal import is_alive
 
     if not which.isdecimal():
         return (

@@ -13,7 +13,7 @@ from retrace.command import console
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrace.store.old import Old
+    from retrace.store.removal import Removable
 
 _DEFAULT_KEEP = 10
 _ROW_WIDTH = 72
@@ -46,7 +46,7 @@ def clean(
 
     Example:  retrace clean --keep 5 --older-than 30
     """
-    from retrace.store import old
+    from retrace.store import removal
     from retrace.store.place import nearest_root
 
     if keep is not None and keep < 0:
@@ -57,8 +57,8 @@ def clean(
     root, now = nearest_root(), time.time()
     if root.is_symlink():
         raise UsageError(f"{root} is a symbolic link: run clean where it points to")
-    every = old.found(root)
-    before = now - (older_than or 0.0) * old.DAY
+    every = removal.found(root)
+    before = now - (older_than or 0.0) * removal.DAY
     chosen = [one for one in every[kept:] if one.changed <= before]
     removable = [one for one in chosen if one.writer is None]
     if not chosen:
@@ -81,13 +81,13 @@ def clean(
     return 0
 
 
-def _remove(removable: list[Old]) -> None:
-    from retrace.store import files, old
+def _remove(removable: list[Removable]) -> None:
+    from retrace.store import files, removal
 
     failed: list[str] = []
     for one in removable:
         try:
-            old.remove(one)
+            removal.remove(one)
         except OSError as error:
             failed.append(f"{one.directory} ({files.reason(error)})")
     if failed:
@@ -95,7 +95,7 @@ def _remove(removable: list[Old]) -> None:
         raise UsageError(f"cannot remove {', '.join(failed[:3])}{more}")
 
 
-def _row(one: Old, now: float, width: int) -> str:
+def _row(one: Removable, now: float, width: int) -> str:
     days = max(0, int((now - one.changed) / 86400))
     age = "today" if not days else f"{days:,} day{'s' if days > 1 else ''} old"
     processes = f"{one.processes:,} process{'es' if one.processes > 1 else ''}"
@@ -106,7 +106,7 @@ def _row(one: Old, now: float, width: int) -> str:
     return f"{name:<32} {age:>12} {processes:>14} {_size([one]):>10}{kept}\n"
 
 
-def _size(recordings: list[Old]) -> str:
+def _size(recordings: list[Removable]) -> str:
     size = float(sum(one.size for one in recordings))
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:

@@ -1,6 +1,7 @@
 """Runs an unchanged program in this process, as `python SCRIPT` or `python -m MODULE` would.
 
-Used where the program cannot have its own interpreter (`anew`): our frames are below its frames.
+Used where the program cannot have its own interpreter (`own_interpreter`): our frames are below
+its frames.
 """
 
 from __future__ import annotations

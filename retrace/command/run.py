@@ -16,7 +16,7 @@ from retrace.command import audits
 from retrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrace.command.anew import Program
+    from retrace.command.own_interpreter import Program
 
 
 class RunCommand(typer.core.TyperCommand):
@@ -223,17 +223,17 @@ class _Options(NamedTuple):
 
 
 def _launch(arguments: list[str], module: str | None, given: _Options, *, quiet: bool) -> int:
-    from retrace.command import anew
+    from retrace.command import own_interpreter
 
     gc.enable()
-    program = anew.Program(arguments, module)
-    options = anew.options()
-    anew.find(program)
+    program = own_interpreter.Program(arguments, module)
+    options = own_interpreter.options()
+    own_interpreter.find(program)
     if options is None:
         return _launch_here(program, given, quiet=quiet)
     settings: dict[str, str] = {}
     if (place := _place(given)) is not None:
-        settings = anew.settings(
+        settings = own_interpreter.settings(
             place.directory,
             new=place.new,
             children=given.children,
@@ -241,7 +241,7 @@ def _launch(arguments: list[str], module: str | None, given: _Options, *, quiet:
             sent_to=place.sent_to,
         )
         _live(place.directory, given)
-    return anew.start(options, program, settings)
+    return own_interpreter.start(options, program, settings)
 
 
 def _launch_here(program: Program, given: _Options, *, quiet: bool) -> int:

@@ -21,7 +21,7 @@ from typing import Any, Self
 from retrace.capture.background import NAMED, leave_no_trace, let_go
 from retrace.errors import UsageError
 from retrace.failure import contain, say, send
-from retrace.following.heard import Heard
+from retrace.following.ended_misses import EndedMisses
 from retrace.inside.explained import ExplainedMiss
 from retrace.inside.live import is_off
 from retrace.store.programs import BEGINNING
@@ -60,7 +60,7 @@ class Following:
         self._lines: deque[str] = deque()
         self._size = 0
         self._waiting: deque[int] = deque()
-        self._heard = Heard()
+        self._misses = EndedMisses()
         self._pid = os.getpid()
         self._at_work = allocate_lock()
         """Held by the thread that hands misses over."""
@@ -120,7 +120,7 @@ class Following:
         in_time = self._finished.acquire(timeout=max(0.0, timeout))
         if not in_time:
             begun = sum(map(_misses_in, self._lines))
-            self.dropped += len(self._waiting) + self._heard.running + begun
+            self.dropped += len(self._waiting) + self._misses.running + begun
         self._callback = None
         if self.dropped:
             said = f"{self.dropped:,} misses were not passed to the callback: it took too long"
@@ -201,7 +201,7 @@ class Following:
         leave_no_trace(here)
         self._sleeps = True
         if not (self._lines or self._ending):
-            self._asleep.acquire(timeout=_POLL_SECONDS if self._heard.settles else _LINGER)
+            self._asleep.acquire(timeout=_POLL_SECONDS if self._misses.settles else _LINGER)
         self._sleeps = False
 
     def _hand_over(self) -> bool:
@@ -210,7 +210,7 @@ class Following:
         contain(self._report_failure, self._collect)
         while self._waiting:
             number = self._waiting.popleft()
-            miss = contain(self._report_failure, self._heard.explained, number)
+            miss = contain(self._report_failure, self._misses.explained, number)
             if miss is not None:
                 self._call(miss)
             if self._lines:
@@ -219,24 +219,24 @@ class Following:
             if self._at_end is not None:
                 self._guarded(self._at_end)
             let_go(self._finished)
-        return not ending and (came or self._ending or self._heard.settles)
+        return not ending and (came or self._ending or self._misses.settles)
 
     def _collect(self) -> None:
         from retrace.capture.session import flush
 
         self._read()
-        if not self._knows_earlier and self._heard.has_begun:
+        if not self._knows_earlier and self._misses.has_begun:
             self._knows_earlier = True
             from retrace.guards.others import Others
 
-            self._heard.add_earlier(Others().more(self._heard.run.id))
+            self._misses.add_earlier(Others().more(self._misses.run.id))
         now = time.monotonic()
-        found = self._heard.ended(now, everything=self._ending)
+        found = self._misses.ended(now, everything=self._ending)
         if found:
             flush()  # their programs may not be written yet
             self._read()
         for number in found:
-            if self._heard.thread(number) == THREAD:
+            if self._misses.thread(number) == THREAD:
                 continue  # caused by a callback: handing these over might never end
             if len(self._waiting) < self._max_waiting:
                 self._waiting.append(number)
@@ -247,7 +247,7 @@ class Following:
         while self._lines:
             line = self._lines.popleft()
             self._size -= len(line)
-            self._heard.add(line)
+            self._misses.add(line)
 
     def _call(self, miss: ExplainedMiss) -> None:
         callback = self._callback

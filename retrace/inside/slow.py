@@ -84,19 +84,19 @@ def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
         1 equation alone: 58.8 s, sort (1)
           model.py:91  step  1 equation
     """
-    from retrace.jax_internals import halves
+    from retrace.jax_internals import program_parts
 
-    part = halves.traced(function, args, kwargs)
-    if not halves.size(part):
+    part = program_parts.traced(function, args, kwargs)
+    if not program_parts.size(part):
         raise UsageError(
             "the program of this function has no equations: there is nothing to compile"
         )
-    equations = halves.size(part)
-    spent, text = halves.compiled(part)
+    equations = program_parts.size(part)
+    spent, text = program_parts.compiled(part)
     whole, steps = spent, [Step(equations, spent)]
     around: tuple[Line, ...] = ()
     while len(steps) < _MAX_STEPS:
-        if (within := halves.inside(part)) is not None and halves.size(within):
+        if (within := program_parts.inside(part)) is not None and program_parts.size(within):
             # JAX's own functions contain no user line: use the line that called them.
             around = _lines(part) or around
             part = within
@@ -104,21 +104,21 @@ def slow(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Slow:
         middle = (part.first + part.end) // 2
         if middle == part.first:
             break
-        found: list[tuple[float, halves.Part, Callable[[], str]]] = []
+        found: list[tuple[float, program_parts.Part, Callable[[], str]]] = []
         for half in (part._replace(end=middle), part._replace(first=middle)):
-            seconds, written = halves.compiled(half)
-            steps.append(Step(halves.size(half), seconds))
+            seconds, written = program_parts.compiled(half)
+            steps.append(Step(program_parts.size(half), seconds))
             found.append((seconds, half, written))
         seconds, half, written = max(found, key=lambda one: one[0])
         if seconds < _MIN_SHARE * spent:
             break
         part, spent, text = half, seconds, written
-    names = Counter(halves.primitives(part))
+    names = Counter(program_parts.primitives(part))
     return Slow(
         getattr(function, "__name__", type(function).__name__),
         equations,
         whole,
-        Step(halves.size(part), spent),
+        Step(program_parts.size(part), spent),
         _lines(part) or around,
         tuple(names.most_common()),
         tuple(steps),

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from retrace.jax_internals import hi_primitives, results
+from retrace.jax_internals import hi_primitives, result_paths
 from retrace.jax_internals.callbacks import printed
+from retrace.jax_internals.custom_rules import Rules
 from retrace.jax_internals.dims import symbolic, written
 from retrace.jax_internals.literals import (
     MAX_CONTENT,
@@ -43,7 +44,6 @@ from retrace.jax_internals.names_values import (
     TYPE_TEXT,
     WEAK_TYPE,
 )
-from retrace.jax_internals.rules import Rules
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.model import Frame, Listing, Program, Stack
 
@@ -99,7 +99,7 @@ def transcribe(
     """
     walk = _Walk(is_library, shown, plain, with_rules, with_names)
     top = walk.program(jaxpr)
-    program = Program(top.hash, top.size, top.id, results=results.digest(jaxpr))
+    program = Program(top.hash, top.size, top.id, results=result_paths.digest(jaxpr))
     return Transcript(
         program,
         tuple(walk.listings.values()),

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, cast
 
 from retrace.jax_internals import names_frames as at
-from retrace.jax_internals.results import result_paths
+from retrace.jax_internals.result_paths import result_paths
 from retrace.jax_internals.shardings import describe
 
 _INPUTS = [row.name for row in at.LOWERING_WITH.values()]

@@ -1,4 +1,4 @@
-"""Names used to retrace a function past JAX's caches (`anew`)."""
+"""Names used to retrace a function past JAX's caches (`retracing`)."""
 
 from __future__ import annotations
 

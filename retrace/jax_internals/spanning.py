@@ -9,7 +9,7 @@ from retrace.jax_internals import names_frames as at
 _MAX_FRAMES = 10
 
 
-def which(frame: FrameType | None) -> tuple[int, ...]:
+def processes_of(frame: FrameType | None) -> tuple[int, ...]:
     """The processes whose devices a program is compiled for.
 
     Args:

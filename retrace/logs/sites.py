@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection
 from itertools import count
 
-from retrace.logs.known import OF_JAX, SURELY_OF_JAX, WITH_BODY
+from retrace.logs.jax_names import OF_JAX, SURELY_OF_JAX, WITH_BODY
 from retrace.logs.observed import Observed
 from retrace.logs.words import Words, names_of
 from retrace.model import Function, Kind, Leaf

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.words import clean, count, listed, place, seconds
 from retrace.runs.again import Program
-from retrace.runs.alone import Family
+from retrace.runs.constants import Family
 
 _MAX_ROWS = 5
 _MIN_SECONDS = 0.1

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage
 from retrace.model import Program as _Hashed
 from retrace.model.parts import CONTEXT, SETTINGS, Named
-from retrace.runs.alone import Family, families, from_listings
+from retrace.runs.constants import Family, families, from_listings
 from retrace.runs.form import Form, form
 from retrace.runs.module import Modules
 from retrace.runs.named import named

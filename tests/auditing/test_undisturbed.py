@@ -272,7 +272,7 @@ import threading
 import time
 import jax
 import retrace
-from retrace.auditing.limit import TooSlowError, limited
+from retrace.auditing.time_limit import TooSlowError, limited
 
 scale = 1.0
 with retrace.recording():

@@ -17,7 +17,7 @@ import retrace
 from retrace.capture.session import flush
 from retrace.errors import UsageError
 from retrace.following import callback as module
-from retrace.following import heard
+from retrace.following import ended_misses
 from retrace.following.callback import Following
 from retrace.inside.explained import ExplainedMiss
 
@@ -77,7 +77,7 @@ def order(miss: Any) -> int:
 def test_a_miss_is_handed_over_while_another_thread_still_traces(
     got: list[ExplainedMiss], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heard, "SETTLED", 0.0)
+    monkeypatch.setattr(ended_misses, "SETTLED", 0.0)
     begun, go_on = threading.Event(), threading.Event()
 
     @jax.jit

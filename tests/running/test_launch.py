@@ -26,7 +26,7 @@ DRIVER = """
 import atexit, os, sys
 sys.path[0] = "/an/installed/command"
 from retrace.errors import UsageError
-from retrace.command.anew import Program, find
+from retrace.command.own_interpreter import Program, find
 from retrace.command.launch import run_module, run_script
 
 process = os.getpid()

@@ -17,7 +17,7 @@ import pytest
 from retrace.capture.session import begin_file, flush, session
 from retrace.model import Run
 from retrace.reason.verdict import judge
-from retrace.store import old, segments, sinks
+from retrace.store import removal, segments, sinks
 from retrace.store.following import Following
 from retrace.store.programs import SUFFIX
 from retrace.store.reader import read
@@ -141,10 +141,10 @@ def test_removing_a_recording_removes_all_its_segments(tmp_path: Path, short: in
     root.mkdir()
     folder = recorded(root / "2026-01-01T00-00-00", lambda: grow(range(1, 21)))
     assert len([*folder.glob("*.jsonl")]) > 2
-    (one,) = old.found(root)
+    (one,) = removal.found(root)
     assert one.processes == 1 and one.writer is None
     assert one.size == sum(path.stat().st_size for path in folder.glob("[!.]*"))
-    old.remove(one)
+    removal.remove(one)
     assert not folder.exists()
 
 

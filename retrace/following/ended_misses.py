@@ -23,7 +23,7 @@ _MAX_EARLIER = 24
 """How many earlier misses of a function are searched for a pattern."""
 
 
-class Heard:
+class EndedMisses:
     """Reads the lines of this process's recording and explains each miss when it has ended.
 
     The verdicts are those of a report made at that moment. What only later misses show (a

@@ -23,7 +23,7 @@ _CHECK_SECONDS = 0.1
 """Seconds between two checks for a request: each is a system call."""
 
 
-class Asked:
+class AuditRequest:
     """Requests to audit a process that records into a directory."""
 
     def __init__(self, directory: Path, run: str, wish: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from retrace.store import old
+from retrace.store import removal
 from tests.hostile.commands import run
 from tests.reading.story import training, write
 
@@ -106,7 +106,7 @@ def test_a_recording_being_written_stays(root: Path) -> None:
     record(root, "running", ended=False, pid=os.getpid(), days=90)
     record(root, "elsewhere", ended=False, host="other", days=3)
     record(root, "long-ago", ended=False, host="other", days=90)
-    writers = {one.directory.name: one.writer for one in old.found(root)}
+    writers = {one.directory.name: one.writer for one in removal.found(root)}
     assert {name for name, writer in writers.items() if writer} == {"running", "elsewhere"}
     assert str(os.getpid()) in str(writers["running"])
     assert run("clean", "--keep", "0", "--yes").status == 0

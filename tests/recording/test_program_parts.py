@@ -15,7 +15,7 @@ import pytest
 import retrace
 from retrace.errors import UsageError
 from retrace.inside import slow as slow_
-from retrace.jax_internals import halves
+from retrace.jax_internals import program_parts
 
 pytestmark = pytest.mark.drawn
 
@@ -39,14 +39,14 @@ def step(x: Any) -> Any:
 
 def test_the_slow_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # What a part costs is told here by what is in it: no clock decides.
-    real: Callable[[halves.Part], Any] = halves.compiled
+    real: Callable[[program_parts.Part], Any] = program_parts.compiled
 
-    def compiled(part: halves.Part) -> Any:
+    def compiled(part: program_parts.Part) -> Any:
         _, text = real(part)
         equations = getattr(part.jaxpr, "jaxpr", part.jaxpr).eqns[part.first : part.end]
         return 0.01 * len(equations) + 10 * ("geqrf" in text()), text
 
-    monkeypatch.setattr(halves, "compiled", compiled)
+    monkeypatch.setattr(program_parts, "compiled", compiled)
     found = retrace.slow(step, jax.ShapeDtypeStruct((9, 9), np.float32))
     assert found.part.seconds > 10 and found.part.equations < 8
     lines = {(line.file, line.line) for line in found.lines}
@@ -58,10 +58,10 @@ def test_the_slow_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_part_of_a_program_can_be_compiled_alone() -> None:
-    whole = halves.traced(step, (jax.ShapeDtypeStruct((9, 9), np.float32),), {})
-    for first in range(halves.size(whole)):
-        for end in range(first + 1, halves.size(whole) + 1):
-            seconds, text = halves.compiled(whole._replace(first=first, end=end))
+    whole = program_parts.traced(step, (jax.ShapeDtypeStruct((9, 9), np.float32),), {})
+    for first in range(program_parts.size(whole)):
+        for end in range(first + 1, program_parts.size(whole) + 1):
+            seconds, text = program_parts.compiled(whole._replace(first=first, end=end))
             assert seconds > 0
             # The captured array is an argument: none of its content is in the text.
             assert not HELD.search(text())

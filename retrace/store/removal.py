@@ -24,7 +24,7 @@ _END_LINE = b'{"end":true}\n'
 _MAX_HEADER_BYTES = 1 << 20
 
 
-class Old(NamedTuple):
+class Removable(NamedTuple):
     """One recording in its directory."""
 
     directory: Path
@@ -38,29 +38,29 @@ class Old(NamedTuple):
     """Who may still be writing it, if anybody."""
 
 
-def found(root: Path) -> list[Old]:
+def found(root: Path) -> list[Removable]:
     """Find the recordings under `root`, newest first, without following links."""
     return [_recording(path) for path in recordings(root) if not path.is_symlink()]
 
 
-def remove(old: Old) -> None:
+def remove(recording: Removable) -> None:
     """Remove the files of a recording, and its directory if nothing else is in it.
 
     Raises OSError.
     """
-    for file in old.files:
+    for file in recording.files:
         file.unlink(missing_ok=True)
-    if not any(recording_files(old.directory)):
-        clear(old.directory, numbers_of(old.directory))
+    if not any(recording_files(recording.directory)):
+        clear(recording.directory, numbers_of(recording.directory))
     with suppress(OSError):  # it contains other files
-        old.directory.rmdir()
+        recording.directory.rmdir()
 
 
-def _recording(directory: Path) -> Old:
+def _recording(directory: Path) -> Removable:
     lines = [path for path in recording_files(directory) if _is_regular(path)]
     programs = [path for path in directory.glob(f"*{SUFFIX}") if _is_programs(path, lines)]
     status = [path.lstat() for path in (*lines, *programs)]
-    return Old(
+    return Removable(
         directory,
         (*lines, *programs),
         len(firsts(lines)),
