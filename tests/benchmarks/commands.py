@@ -45,7 +45,7 @@ def importing(pairs: int) -> Ratio:
     """`import retrace` compared with `import jax`."""
     here = environment()
     return compare(
-        "import jax, and retrace beside it",
+        "`import jax`, compared with retrace imported as well",
         lambda: process_seconds(["-c", "import jax"], here),
         lambda: process_seconds(["-c", "import jax, retrace"], here),
         pairs,
@@ -59,7 +59,7 @@ def reporting(misses: int, leaves: int, pairs: int, bound: float) -> Ratio:
     directory = Path(tempfile.mkdtemp())
     process_seconds(["-c", _RECORD, str(directory), str(misses), str(leaves)], here)
     return compare(
-        f"retrace report, {misses:,} misses of {leaves} leaves, beside an empty typer command",
+        f"`retrace report`, {misses:,} misses of {leaves} leaves, compared with an empty command",
         lambda: process_seconds(["-c", _EMPTY], here),
         lambda: process_seconds(["-m", "retrace", "report", str(directory)], here),
         pairs,
@@ -74,7 +74,7 @@ def planning(few: int, many: int, pairs: int) -> Ratio:
     for directory, misses in zip(directories, (few, many), strict=True):
         process_seconds(["-c", _RECORD, str(directory), str(misses), "2"], here)
     return compare(
-        f"retrace plan, {many:,} misses beside {few:,}",
+        f"`retrace plan`, {many:,} misses compared with {few:,}",
         lambda: process_seconds(["-m", "retrace", "plan", str(directories[0])], here),
         lambda: process_seconds(["-m", "retrace", "plan", str(directories[1])], here),
         pairs,

@@ -33,8 +33,8 @@ from tests.benchmarks.recording import chex_miss, equinox_miss, recorded, transf
 _MAX_BYTES = 100
 """Bytes that an equation may take on disk."""
 _SITES = {
-    "shapes": "one function with ever other shapes",
-    "lambdas": "a lambda made again",
+    "shapes": "one function with a new shape each time",
+    "lambdas": "a new lambda each time",
 }
 _WARM_UP = 100
 """Number of misses before the first that a trial looks at."""
@@ -65,15 +65,15 @@ def _each(
         yield lambda index=index: measure()[index]
 
 
-def _beside(name: str, plain: float, other: float, bound: float | None = None) -> Ratio:
+def _compared(name: str, plain: float, other: float, bound: float | None = None) -> Ratio:
     share = other / plain if plain else math.inf  # memory may not grow at all over few misses
     return Ratio(name, plain, other, share, (share, share), bound)
 
 
 def _allowed(name: str, allowed: float, found: float) -> Ratio:
     """A number of bytes, compared with the allowed number."""
-    name = f"{name}, beside what is allowed"
-    return _beside(name, allowed, found, 1.0)._replace(unit="bytes")
+    name = f"{name}, compared with the limit"
+    return _compared(name, allowed, found, 1.0)._replace(unit="bytes")
 
 
 def _trial(*arguments: object) -> list[Any]:
@@ -95,16 +95,16 @@ def misses(marks: tuple[int, ...]) -> tuple[Ratio, ...]:
     found: list[Ratio] = []
     first, other = ours[0], plain[0]
     for mark, late, alone in zip(marks[1:], ours[1:], plain[1:], strict=True):
-        beside = f"the {mark:,}th at one site beside the {marks[0]:,}th"
+        which = f"the {mark:,}th of a function compared with the {marks[0]:,}th"
         # A shared core is slower by the same factor for JAX as for retrace.
         share = (late["retrace"] / late["jax"]) / (first["retrace"] / first["jax"])
-        name = f"time inside retrace of a miss, by JAX's own meanwhile, {beside}"
+        name = f"time inside retrace per miss, divided by JAX's own, {which}"
         found.append(Ratio(name, first["retrace"], late["retrace"], share, (share, share), 1.2))
-        found.append(_beside(f"plain JAX, {beside}", other["jax"], alone["jax"]))
+        found.append(_compared(f"plain JAX, {which}", other["jax"], alone["jax"]))
         grown = (alone["resident"] - other["resident"], late["resident"] - first["resident"])
         a, b = (bytes_ / (mark - marks[0]) for bytes_ in grown)
-        name = f"resident memory a miss up to the {mark:,}th, beside that of plain JAX"
-        found.append(_beside(name, a, b)._replace(unit="bytes"))
+        name = f"resident memory per miss up to the {mark:,}th, compared with plain JAX"
+        found.append(_compared(name, a, b)._replace(unit="bytes"))
     return tuple(found)
 
 
@@ -117,14 +117,14 @@ def memory(site: str, marks: tuple[int, int], allowed: tuple[float, float]) -> t
     what = _SITES[site]
     found = [
         _allowed(
-            f"memory kept of each of {mark:,} misses, {what}",
+            f"memory kept for each of {mark:,} misses, {what}",
             allowed[0],
             (after - before) / (mark - _WARM_UP),
         )
         for mark, before, after in zip(marks, plain, ours, strict=True)
     ]
     grown = (full[1] - full[0]) - (plain[1] - plain[0])
-    name = f"memory kept of one miss more where all tables that are bounded are full, {what}"
+    name = f"memory kept for one more miss when all bounded tables are full, {what}"
     return (*found, _allowed(name, allowed[1], grown / (marks[1] - marks[0])))
 
 
@@ -162,11 +162,11 @@ def many_leaves(repeats: int) -> tuple[Ratio, ...]:
     by_leaf: dict[int, float] = {}
     for leaves in (1, 10, 100, 1_000, 10_000):
         ours, alone = _leaves(leaves, repeats)
-        name = f"time inside retrace of a miss of {leaves:,} leaves, beside its trace"
-        found.append(_beside(name, alone, ours))
+        name = f"time inside retrace of a miss of {leaves:,} leaves, compared with its trace"
+        found.append(_compared(name, alone, ours))
         by_leaf[leaves] = ours / leaves
-    name = "time inside retrace a leaf, of 10,000 leaves beside 1,000"
-    found.append(_beside(name, by_leaf[1_000], by_leaf[10_000], 1.3))
+    name = "time inside retrace per leaf, 10,000 leaves compared with 1,000"
+    found.append(_compared(name, by_leaf[1_000], by_leaf[10_000], 1.3))
     return tuple(found)
 
 
@@ -198,14 +198,14 @@ def equations(sizes: tuple[int, ...]) -> tuple[Ratio, ...]:
     found: list[Ratio] = []
     costs = [_written(straight(size), np.ones(8, np.float32)) for size in sizes]
     for size, cost in zip(sizes, costs, strict=True):
-        found.append(_allowed(f"an equation of {size:,} on disk", _MAX_BYTES, cost[2]))
+        found.append(_allowed(f"on disk per equation, of {size:,}", _MAX_BYTES, cost[2]))
         if size == sizes[0]:
             continue
         for index, what in enumerate(("transcribing", "writing")):
-            name = f"{what}: an equation of {size:,} beside one of {sizes[0]:,}"
+            name = f"{what}, per equation: {size:,} compared with {sizes[0]:,}"
             # As in `programs.growing`: caches that are too small for the larger program.
             bound = 1.1 * log(size) / log(sizes[0])
-            found.append(_beside(name, costs[0][index], cost[index], bound))
+            found.append(_compared(name, costs[0][index], cost[index], bound))
     return tuple(found)
 
 
@@ -213,7 +213,7 @@ def located(layers: int) -> Ratio:
     """Bytes on disk per equation, in a program with many source lines."""
     step, parameters = transformer(layers)
     _, _, size, count = _written(step, parameters, np.ones((8, 16), np.float32))
-    name = f"an equation of a transformer's {count:,} on disk"
+    name = f"on disk per equation, of a transformer's {count:,}"
     return _allowed(name, _MAX_BYTES, size)
 
 

@@ -107,7 +107,7 @@ def growing(misses: int, named: bool) -> Ratio:
     """What one more miss costs a warning guard, after many compared with after few."""
     few, many = _of_misses(None if named else "another", misses)
     what = "that it names" if named else "that it does not name"
-    name = f"a guard that warns, a miss {what}: the {misses:,}th beside an early one"
+    name = f"a guard that warns: the {misses:,}th miss {what}, compared with an early one"
     ratio = many / few
     return Ratio(name, few, many, ratio, (ratio, ratio), 1.5)
 
@@ -152,7 +152,7 @@ def plugin(pairs: int) -> Ratio | None:
     run = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder), "--rootdir", str(folder)]
     here = environment()
     found = compare(
-        "an empty run of pytest, beside one with `-p no:retrace`",
+        "an empty run of pytest, compared with one with `-p no:retrace`",
         lambda: processor_seconds([*run, "-p", "no:retrace"], here),
         lambda: processor_seconds(run, here),
         pairs,

@@ -97,18 +97,18 @@ def _ratios() -> Iterator[Ratio]:
         times = sorted(seconds(run) for _ in range(3))
         ratios = [spent / trace for spent in times]
         yield Ratio(
-            f"comparing {_EQUATIONS:,} equations, {name}, beside tracing them",
+            f"comparing {_EQUATIONS:,} equations, {name}, compared with tracing them",
             trace,
             times[1],
             ratios[1],
             (ratios[0], ratios[2]),
             bound,
         )
-    yield _beside(old, 4000, "difflib", _difflib)
-    yield _beside(old, 500, "deepdiff", _deepdiff)
+    yield _compared(old, 4000, "difflib", _difflib)
+    yield _compared(old, 500, "deepdiff", _deepdiff)
 
 
-def _beside(
+def _compared(
     old: Listing, size: int, name: str, other: Callable[[list[str], list[str]], object]
 ) -> Ratio:
     """Another library on the start of the same program, with 1 % of it edited."""
@@ -117,7 +117,7 @@ def _beside(
     ours = min(seconds(lambda: compare_programs(few, edited, {})) for _ in range(3))
     spent = seconds(lambda: other(few.equations, edited.equations))
     share = spent / ours
-    title = f"{size:,} equations, {size // 100} edits, by {name}, beside ours"
+    title = f"{size:,} equations, {size // 100} edits, by {name}, compared with ours"
     return Ratio(title, ours, spent, share, (share, share))
 
 
@@ -154,12 +154,12 @@ def growing() -> tuple[Ratio, ...]:
             ("counting by line and looking for loops", "counted"),
         ):
             a, b = getattr(part, unit), getattr(whole, unit)
-            name = f"{what}: an equation of {size:,} beside one of {_SIZES[-1]:,}"
+            name = f"{what}, per equation: {size:,} compared with {_SIZES[-1]:,}"
             rows.append(
                 Ratio(name, a, b, b / a, (b / a, b / a), None if size < 10_000 else bound)
             )
         a, b = part.memory, whole.memory
-        name = f"bytes of memory an equation, {size:,} beside {_SIZES[-1]:,}"
+        name = f"memory per equation, {size:,} compared with {_SIZES[-1]:,}"
         rows.append(Ratio(name, a, b, b / a, (b / a, b / a), 1.1, "bytes"))
     return tuple(rows)
 

@@ -112,7 +112,7 @@ def chex_miss(pairs: int) -> Ratio | None:
     def asserted(step: Callable[[Any], Any]) -> Any:
         return jax.jit(chex.assert_max_traces(step, n=1 << 30))
 
-    return _beside("`chex.assert_max_traces`", jax.jit, asserted, pairs)
+    return _compared("`chex.assert_max_traces`", jax.jit, asserted, pairs)
 
 
 def equinox_miss(pairs: int) -> Ratio | None:
@@ -125,10 +125,10 @@ def equinox_miss(pairs: int) -> Ratio | None:
         return eqx.filter_jit(eqx.debug.assert_max_traces(step, max_traces=1))
 
     name = "`eqx.debug.assert_max_traces`, both under `eqx.filter_jit`"
-    return _beside(name, eqx.filter_jit, asserted, pairs)
+    return _compared(name, eqx.filter_jit, asserted, pairs)
 
 
-def _beside(
+def _compared(
     name: str, jit: Callable[..., Any], asserted: Callable[[Any], Any], pairs: int
 ) -> Ratio:
     value = jnp.ones(3)

@@ -72,12 +72,12 @@ def reporting() -> Iterator[Ratio]:
             a, b = _report(whole[processes // 4], form), _report(whole[processes], form)
             name = (
                 f"a report of {_EACH * processes:,} misses in {processes} processes ({form}), "
-                "beside one of a quarter"
+                "compared with one of a quarter of them"
             )
             ratio = b.seconds / a.seconds
             yield Ratio(name, a.seconds, b.seconds, ratio, (ratio, ratio), 4.4)
             ratio = b.memory / a.memory
-            name = f"{name}, peak of memory"
+            name = f"{name}, peak memory"
             yield Ratio(name, a.memory / 1e6, b.memory / 1e6, ratio, (ratio, ratio), 1.3, "MB")
 
 
