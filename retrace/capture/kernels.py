@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from retrace.capture.kernel_order import by_order
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.model.slow import Kernel
@@ -85,7 +86,10 @@ class _Instruction:
 
 
 def kernels(
-    text: str, seconds: Mapping[str, float], machine: float = 0.0
+    text: str,
+    seconds: Mapping[str, float],
+    machine: float = 0.0,
+    ordered: Sequence[tuple[str, float]] = (),
 ) -> tuple[tuple[Kernel, ...], int]:
     """The instructions of a compiled program by user source line, and its number of kernels.
 
@@ -93,13 +97,15 @@ def kernels(
         text: XLA's text of the compiled program.
         seconds: compile time of each kernel, by name, as far as reported.
         machine: seconds spent generating machine code, reported for all kernels together.
+        ordered: compile times in the order of the program, if not all kernels have names.
     """
-    spent = {_plain(name): each for name, each in seconds.items()}
     rows: defaultdict[_Place, _Row] = defaultdict(_Row)
     named = 0
     begins = _FIRST.search(text)
     head, body = ("", "") if begins is None else (text[: begins.start()], text[begins.start() :])
     computations = _computations(body, _places(head.splitlines()))
+    known = by_order(ordered, computations, _CALLS) if ordered else seconds
+    spent = {_plain(name): each for name, each in known.items()}
     # Computations called by a fusion or applied by a sort or reduction are part of its kernel.
     within: set[str] = set()
     for name, computation in reversed(computations.items()):

@@ -21,9 +21,9 @@ from retrace.capture.sampling import Sampler
 from retrace.jax_internals.executable import Given, made
 from retrace.jax_internals.profile import Profile
 from retrace.jax_internals.quick import is_quick
-from retrace.jax_internals.xspace import compilation
+from retrace.jax_internals.xspace import Compilation, compilation
 from retrace.model import Slow, Tracing
-from retrace.model.slow import Compiling, Memory, Module
+from retrace.model.slow import Compiling, Kernel, Memory, Module
 
 _MAX_PATIENCE = 1.0
 """Upper limit, in seconds, of the time from which a miss's observations are kept."""
@@ -139,16 +139,14 @@ class Clock:
         why: str | None,
     ) -> None:
         compiling = Compiling(unprofiled=why)
-        seconds: dict[str, float] = {}
-        machine = 0.0
+        found = None
         if data is not None and len(data) > _MAX_PROFILE_BYTES:
             compiling = Compiling(unprofiled="size")
         elif data is not None:
             found = compilation(data)
-            seconds, machine = found.kernels, found.machine
             compiling = Compiling(found.passes, threads=found.threads, beside=found.programs > 1)
         if text is not None and (written := text()) is not None:
-            rows, named = kernels(written, seconds, machine)
+            rows, named = _kernels(written, found)
             compiling = compiling._replace(kernels=rows, named=named)
         kept = None if given is None else self._keep(given)
         observed = Slow(compiling=compiling, memory=memory, module=kept, over=self._over)
@@ -160,3 +158,9 @@ class Clock:
         kept = module(given)
         self._room -= len(kept.packed)
         return kept
+
+
+def _kernels(text: str, found: Compilation | None) -> tuple[tuple[Kernel, ...], int]:
+    if found is None:
+        return kernels(text, {})
+    return kernels(text, found.kernels, found.machine, found.ordered)

@@ -86,6 +86,11 @@ class Account(NamedTuple):
         return [one for one in self._passes() if one.kind == "code"]
 
     @property
+    def tuning(self) -> list[Pass]:
+        """The steps in which XLA compiled and compared candidates."""
+        return [one for one in self._passes() if one.kind == "tuning"]
+
+    @property
     def kernels(self) -> Sequence[Kernel]:
         """What the source lines were compiled to, with wall-clock seconds."""
         kernels = [one for one in self._all() if not self._is_foreign(one)]

@@ -7,47 +7,17 @@ JAX's own reader causes Python warnings when it returns the details of an event.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from retrace.jax_internals import events as at
+from retrace.jax_internals.accelerators import found, kind
+from retrace.jax_internals.events import Event
 from retrace.model.slow import Pass
 from retrace.model.wire import Field, fields
 
 _PICOSECONDS = 1e-12
-
-_KERNEL = "FusionCompiler::Compile"
-"""XLA compiles one kernel, named by `module`."""
-_KERNEL_AFFIXES = ("__compute_module_", "_kernel_module")
-_WORK = "TaskDispatcher::dispatch"
-"""Work in one of the compiler's own threads."""
-_CODE = frozenset(
-    (
-        *("Codegen", "JitCompiler::Compile", "SplitModule", _KERNEL, _WORK),
-        *("ThunkEmitter::EmitEntryComputation", "ThunkEmitter::ConsumeKernels"),
-    )
-)
-_PASSES = "HLO passes"
-_OUTERMOST = frozenset(("backend_compile_and_load", "backend_compile"))
-_ENCLOSING = frozenset(
-    (
-        *(*_OUTERMOST, "CompileCpuExecutable", "PjRtCpuClient::Compile"),
-        # Contain code generation; their own work is scheduling and buffer assignment.
-        *("CpuCompiler::RunBackend", "CpuCompiler::CompileCpuExecutable"),
-    )
-)
-"""Events around the whole compilation: their own time is neither a pass nor code generation."""
 _MAX_PASSES = 200
-
-
-class Event(NamedTuple):
-    """Something that XLA did, with its time."""
-
-    name: str
-    start: int
-    """In picoseconds, from an arbitrary origin."""
-    length: int
-    module: str
-    """The name of the kernel, if any."""
 
 
 class Compilation(NamedTuple):
@@ -63,6 +33,8 @@ class Compilation(NamedTuple):
     """The part of these in which LLVM generated machine code, for all kernels together."""
     programs: int
     """Number of programs compiled during the profile."""
+    ordered: tuple[tuple[str, float], ...] = ()
+    """A GPU's kernels in the order of the program, nameless ones included, with these seconds."""
 
 
 def compilation(data: bytes) -> Compilation:
@@ -72,42 +44,62 @@ def compilation(data: bytes) -> Compilation:
         ValueError: the data are not a profile.
         IndexError: the data are truncated.
     """
+    if any(name.encode() in data for name in at.ACCELERATORS):
+        return _of_accelerator(list(_threads(data)))
+    return _of_cpu(_threads(data))
+
+
+def _of_cpu(of_threads: Iterable[list[Event]]) -> Compilation:
     spent: dict[str, list[float]] = {}
     kernels: dict[str, float] = {}
     threads, machine, programs = 0.0, 0.0, 0
-    for events in _threads(data):
+    for events in of_threads:
         # XLA compiles in the calling thread or one of its own; other threads generate code.
         drives = any(
-            event.name in _ENCLOSING or event.name.startswith(_PASSES) for event in events
+            event.name in at.ENCLOSING or event.name.startswith(at.PIPELINES) for event in events
         )
-        programs += sum(event.name in _OUTERMOST for event in events)
+        programs += sum(event.name in at.OUTERMOST for event in events)
         for event, alone in _alone(events):
             seconds = event.length * _PICOSECONDS
             if drives:
                 row = spent.setdefault(_named(event.name), [0.0, 0])
                 row[0] += alone * _PICOSECONDS
                 row[1] += 1
-            if event.name == _KERNEL:
+            if event.name == at.KERNEL:
                 if event.module:
-                    kernel = event.module.removeprefix(_KERNEL_AFFIXES[0]).removesuffix(
-                        _KERNEL_AFFIXES[1]
+                    kernel = event.module.removeprefix(at.KERNEL_AFFIXES[0]).removesuffix(
+                        at.KERNEL_AFFIXES[1]
                     )
                     kernels[kernel] = kernels.get(kernel, 0.0) + seconds
                 threads += seconds
-            elif event.name == _WORK:
+            elif event.name == at.WORK:
                 threads += seconds
                 machine += alone * _PICOSECONDS
     passes = [
-        Pass(name, seconds, int(times), _kind(name)) for name, (seconds, times) in spent.items()
+        Pass(name, seconds, int(times), kind(name)) for name, (seconds, times) in spent.items()
     ]
-    passes = sorted((one for one in passes if one.seconds > 0), key=lambda one: -one.seconds)
-    return Compilation(tuple(passes[:_MAX_PASSES]), kernels, threads, machine, programs)
+    return Compilation(_dearest(passes), kernels, threads, machine, programs)
 
 
-def _kind(name: str) -> str:
-    if name in _ENCLOSING:
-        return "other"
-    return "code" if name in _CODE or "::" in name else "pass"
+def _of_accelerator(threads: list[list[Event]]) -> Compilation:
+    did = found(threads)
+    passes = [
+        Pass(step.name, spent * _PICOSECONDS, did.times.get(step, 1), step.kind)
+        for step, spent in did.spent.items()
+    ]
+    return Compilation(
+        _dearest(passes),
+        {name: length * _PICOSECONDS for name, length in did.kernels.items()},
+        did.code * _PICOSECONDS,
+        0.0,
+        sum(event.name in at.OUTERMOST for events in threads for event in events),
+        tuple((name, length * _PICOSECONDS) for name, length in did.ordered),
+    )
+
+
+def _dearest(passes: Iterable[Pass]) -> tuple[Pass, ...]:
+    some = sorted((one for one in passes if one.seconds > 0), key=lambda one: -one.seconds)
+    return tuple(some[:_MAX_PASSES])
 
 
 def _named(name: str) -> str:
@@ -148,10 +140,24 @@ def _of_plane(plane: memoryview) -> Iterator[list[Event]]:
         elif number in (4, 5):
             index, named = _entry(value)
             (names if number == 4 else stats)[index] = named
-    modules = frozenset(index for index, name in stats.items() if name == "module")
+    details = _Details(
+        stats,
+        frozenset(index for index, name in stats.items() if name == "module"),
+        frozenset(index for index, name in stats.items() if name in ("_p", "_c")),
+    )
     for line in lines:
+        # Each thread has its own origin.
+        origin = next((v for n, v in fields(line) if n == 3 and isinstance(v, int)), 0)
         events = [v for n, v in fields(line) if n == 4 and isinstance(v, memoryview)]
-        yield list(_events(events, names, stats, modules))
+        yield list(_events(events, names, details, origin * 1000))
+
+
+class _Details(NamedTuple):
+    """The details that events have, by number."""
+
+    names: dict[int, str]
+    modules: frozenset[int]
+    tasks: frozenset[int]
 
 
 def _entry(entry: memoryview) -> tuple[int, str]:
@@ -166,22 +172,19 @@ def _entry(entry: memoryview) -> tuple[int, str]:
 
 
 def _events(
-    written: Sequence[memoryview],
-    names: dict[int, str],
-    stats: dict[int, str],
-    modules: frozenset[int],
+    written: Sequence[memoryview], names: dict[int, str], details: _Details, origin: int
 ) -> Iterator[Event]:
     """Read events, which are stored in order of their start, longer ones first.
 
-    Most are steps of compiling a kernel, dozens for each: these are skipped.
+    On CPUs most are steps of compiling a kernel, dozens for each: these are skipped.
     """
-    at = 0
-    while at < len(written):
-        event = _event(written[at], names, stats, modules)
-        yield event
-        at += 1
-        if event.name == _KERNEL:
-            at = bisect_left(written, event.start + event.length, at, key=_start)
+    number = 0
+    while number < len(written):
+        event = _event(written[number], names, details)
+        yield event._replace(start=origin + event.start)
+        number += 1
+        if event.name == at.KERNEL:
+            number = bisect_left(written, event.start + event.length, number, key=_start)
 
 
 def _start(event: memoryview) -> int:
@@ -190,10 +193,8 @@ def _start(event: memoryview) -> int:
     return start if isinstance(start, int) else 0
 
 
-def _event(
-    written: memoryview, names: dict[int, str], stats: dict[int, str], modules: frozenset[int]
-) -> Event:
-    kind = start = length = 0
+def _event(written: memoryview, names: dict[int, str], details: _Details) -> Event:
+    kind = start = length = task = 0
     module = ""
     for number, value in fields(written):
         if isinstance(value, int):
@@ -203,22 +204,36 @@ def _event(
                 start = value
             elif number == 3:
                 length = value
-        elif number == 4 and names.get(kind) == _KERNEL:
-            module = _module(value, stats, modules) or module
-    return Event(names.get(kind, ""), start, length, module)
+        elif number == 4:
+            if (name := names.get(kind)) == at.KERNEL:
+                module = _module(value, details) or module
+            elif name in (at.TASK_GIVEN, at.TASK_BEGINS):
+                task = _task(value, details) or task
+    return Event(names.get(kind, ""), start, length, module, task)
 
 
-def _module(stat: memoryview, stats: dict[int, str], modules: frozenset[int]) -> str:
+def _module(stat: memoryview, details: _Details) -> str:
     """The text of an event detail, if it is the name of a module."""
     is_module, said = False, ""
     for number, value in fields(stat):
         if number == 1 and isinstance(value, int):
-            is_module = value in modules
+            is_module = value in details.modules
         elif number == 5:
             said = _text(value)
         elif number == 7 and isinstance(value, int):
-            said = stats.get(value, "")
+            said = details.names.get(value, "")
     return said if is_module else ""
+
+
+def _task(stat: memoryview, details: _Details) -> int:
+    """The number in an event detail, if it is that of a task."""
+    is_task, task = False, 0
+    for number, value in fields(stat):
+        if number == 1 and isinstance(value, int):
+            is_task = value in details.tasks
+        elif number in (3, 4) and isinstance(value, int):
+            task = value
+    return task if is_task else 0
 
 
 def _text(value: Field) -> str:

@@ -76,7 +76,7 @@ class Pass(Row):
     seconds: float
     times: int
     kind: str
-    """`pass` over the whole program, `code` generation, or `other`."""
+    """`pass` over the whole program, `code` generation, `tuning` (its candidates), or `other`."""
 
 
 class Kernel(Row):

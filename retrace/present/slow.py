@@ -7,16 +7,22 @@ from dataclasses import replace
 from itertools import islice
 
 from retrace.costs.account import Account, account, slowest
-from retrace.costs.folding import FOLDING
 from retrace.costs.growth import Growth
 from retrace.costs.tracing import Row, outside_tracing
 from retrace.model import Frame, Recording, Stage
-from retrace.model.slow import Anew, Kernel, Part
+from retrace.model.slow import Anew, Part
 from retrace.present import slow_copies, slow_design
 from retrace.present.layout import INDENT, Paint, plain, wrapped
 from retrace.present.program import at
 from retrace.present.slow_advice import advised, donation, size
 from retrace.present.slow_anew import compiled_anew
+from retrace.present.slow_compile import (
+    MIN_SHARE,
+    UNPROFILED,
+    foreign,
+    kernel_rows,
+    passes,
+)
 from retrace.present.view import View
 from retrace.present.words import (
     cells,
@@ -24,7 +30,6 @@ from retrace.present.words import (
     count,
     listed,
     padded,
-    place,
     seconds,
     times,
 )
@@ -33,8 +38,6 @@ _MAX_MISSES = 3
 """Maximum number of misses in a report."""
 _MAX_LINES = 6
 _MAX_PASSES = 5
-_MIN_SHARE = 0.02
-"""Minimum fraction of its stage that a line or pass must take to be shown."""
 
 PARTS = {
     Part.PYTHON: "Python code, not tracing",
@@ -52,21 +55,6 @@ PARTS = {
     Part.RECORDING: "retrace's recording",
     Part.TRACING: "tracing",
 }
-_CODE = {
-    "JitCompiler::Compile": "machine code (LLVM)",
-    "FusionCompiler::Compile": "kernels",
-    "ThunkEmitter::EmitEntryComputation": "emitting kernels",
-    "ThunkEmitter::ConsumeKernels": "linking kernels",
-    "SplitModule": "splitting the code for threads",
-}
-_UNPROFILED = {
-    "jax": "this JAX's compiler cannot be profiled without the program noticing",
-    "program": "the program used the profiler itself, which goes first",
-    "server": "a profiler server runs, whose captures go first",
-    "other": "another thread compiled under the profile meanwhile",
-    "size": "its profile was too large",
-    "quick": "a program this small was not expected to be slow (later ones are profiled)",
-}
 
 
 def whole(
@@ -81,7 +69,7 @@ def whole(
     yield from _trace(view, one, width, paint)
     yield from _compile(view, one, width, paint)
     yield from _lines(view, one, width, paint)
-    for text in _foreign(one):
+    for text in foreign(one):
         yield from _row("", text, width, paint)
     for label, texts in (
         ("constants", slow_design.constants(view, one)),
@@ -135,7 +123,7 @@ def _slowest(view: View, found: Sequence[Account], width: int, paint: Paint) -> 
 def brief(view: View, one: Account, width: int = 80, paint: Paint = plain) -> Iterator[str]:
     """One miss in a report: its stages, and what cost most in each."""
     yield from _heading(view, one, width, paint)
-    rows = (_trace_rows(view, one), _passes(view, one), _kernel_rows(view, one))
+    rows = (_trace_rows(view, one), passes(view, one), kernel_rows(view, one))
     for label, spent, text in (first for row in rows for first in islice(row, 1)):
         yield from _spent(label, spent, text, width, paint)
     for each in one.advice[:1]:
@@ -184,10 +172,10 @@ def _trace(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
     for label, spent, text in rows[:_MAX_LINES]:
         yield from _spent(label, spent, text, width, paint)
     left = sum(row.seconds for row in trace.lines[_MAX_LINES:])
-    if left >= _MIN_SHARE * trace.seconds:
+    if left >= MIN_SHARE * trace.seconds:
         more = count(len(trace.lines) - _MAX_LINES, "more line")
         yield from _spent("", seconds(left), more, width, paint)
-    if trace.waited >= _MIN_SHARE * (trace.seconds + trace.waited):
+    if trace.waited >= MIN_SHARE * (trace.seconds + trace.waited):
         yield from _spent("", seconds(trace.waited), "before the first sample", width, paint)
     for function, spent in trace.functions[:_MAX_LINES]:
         largest = trace.lines[0].seconds if trace.lines else 0.0
@@ -218,7 +206,7 @@ def _trace_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
         return
     label = "trace"
     for row in trace.lines:
-        if row.seconds < _MIN_SHARE * trace.seconds:
+        if row.seconds < MIN_SHARE * trace.seconds:
             return
         yield label, seconds(row.seconds), _line(view, one, row)
         label = ""
@@ -257,100 +245,19 @@ def _compile(view: View, one: Account, width: int, paint: Paint) -> Iterator[str
     compiling = one.compiling
     if compiling is None:
         return
-    rows = list(_passes(view, one))
+    rows = list(passes(view, one))
     for label, spent, text in rows[: _MAX_PASSES + 1]:
         yield from _spent(label, spent, text, width, paint)
     if compiling.unprofiled is not None:
-        why = _UNPROFILED.get(compiling.unprofiled, "it was not profiled")
+        why = UNPROFILED.get(compiling.unprofiled, "it was not profiled")
         yield from _row("compile", f"passes unknown: {why}", width, paint)
     if compiling.beside:
         yield from _row("", "other threads compiled meanwhile, included here", width, paint)
 
 
-def _passes(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
-    # Compiling it again took different seconds than when it was recorded.
-    total = sum(step.seconds for step in one.compiling.passes) if one.compiling else 0.0
-    made = sum(step.seconds for step in one.code)
-    label = "compile"
-    rows: list[tuple[float, str]] = []
-    if made:
-        kernels = one.compiling.named if one.compiling is not None else 0
-        parts = [
-            f"{_CODE[step.name]} {seconds(step.seconds)}"
-            for step in one.code
-            if step.name in _CODE and step.seconds >= made / 10
-        ]
-        phrase = f"code generation, {count(kernels, 'kernel')}" if kernels else "code generation"
-        rows.append((made, f"{phrase}: {listed(parts)}" if parts else phrase))
-    if one.rest > _MIN_SHARE * total:
-        rows.append((one.rest, "the rest of XLA, for the whole program: scheduling, buffers"))
-    rows += [
-        (
-            one_.seconds,
-            f"pass {clean(one_.name, 48)}"
-            + (f", run {times(one_.times)}" if one_.times > 1 else "")
-            + (_folded(view, one) if one_.name == FOLDING else ""),
-        )
-        for one_ in one.passes
-        if one_.seconds >= _MIN_SHARE * total
-    ]
-    for spent, text in sorted(rows, key=lambda row: -row[0]):
-        yield label, seconds(spent), text
-        label = ""
-
-
-def _folded(view: View, one: Account) -> str:
-    """What XLA computed from constants, and where that is in the source."""
-    if one.folded is None:
-        return ""
-    what = f"{clean(one.folded.primitive, 32)} of {clean(one.folded.type, 32)}"
-    return f": {what} at {at(view, one.folded.frame)}"
-
-
 def _lines(view: View, one: Account, width: int, paint: Paint) -> Iterator[str]:
-    for label, spent, text in list(_kernel_rows(view, one))[:_MAX_PASSES]:
+    for label, spent, text in list(kernel_rows(view, one))[:_MAX_PASSES]:
         yield from _spent(label, spent, text, width, paint)
-
-
-def _foreign(one: Account) -> Iterator[str]:
-    """JAX functions that were first traced for another program."""
-    if one.foreign:
-        made = count(sum(kernel.instructions for kernel in one.foreign), "instruction")
-        number = count(sum(kernel.kernels for kernel in one.foreign), "kernel")
-        yield (
-            f"{number}, {made} on no line: this JAX has them on those of another program, which "
-            "called the same functions of JAX first"
-        )
-
-
-def _kernel_rows(view: View, one: Account) -> Iterator[tuple[str, str, str]]:
-    """By seconds if kernels have their own, otherwise by kind."""
-    # Constant folding is shown with its pass.
-    lines = [kernel for kernel in one.lines if kernel.instructions]
-    known = [kernel for kernel in lines if kernel.seconds > 0]
-    rows: Sequence[Kernel] = known or lines
-    whole = one.whole
-    spent = sum(kernel.seconds for kernel in rows)
-    made = sum(kernel.instructions for kernel in one.kernels)
-    label = "compiled"
-    for kernel in rows:
-        if known and kernel.seconds < _MIN_SHARE * spent:
-            return
-        if not known and kernel.instructions < _MIN_SHARE * made:
-            return
-        where = place(kernel.file, kernel.line, view.bases)
-        operations = listed([f"{clean(name, 24)} ({n:,})" for name, n in kernel.operations])
-        text = f"{where}  {clean(kernel.function, 32)}".rstrip()
-        text += (
-            f"  {count(kernel.kernels, 'kernel')}, {count(kernel.instructions, 'instruction')}"
-        )
-        if whole is not None and (kernel.file, kernel.line) == (whole[0].file, whole[0].line):
-            share = 100 * kernel.instructions / made
-            text += (
-                f", {share:.0f} % of all, and so of {seconds(whole[1])} in passes and the rest"
-            )
-        yield label, seconds(kernel.seconds) if known else "", f"{text}: {operations}"
-        label = ""
 
 
 def _memory(one: Account) -> Iterator[str]:

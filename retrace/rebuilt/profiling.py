@@ -30,7 +30,10 @@ def answer(given: dict[str, Any]) -> dict[str, Any]:
         return {"unprofiled": "jax"}
     found = compilation(data)
     rows, named = kernels(
-        timed.executable.hlo_modules()[0].to_string(), found.kernels, found.machine
+        timed.executable.hlo_modules()[0].to_string(),
+        found.kernels,
+        found.machine,
+        found.ordered,
     )
     seen = Compiling(found.passes, rows, named, found.threads)
     return {"slow": encode_slow(Slow(compiling=seen)), "seconds": timed.seconds}

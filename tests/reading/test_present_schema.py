@@ -261,7 +261,7 @@ SLOW = record(
                 name=WORDS,
                 seconds=SECONDS,
                 times=NUMBER,
-                kind={"enum": ["pass", "code", "other"]},
+                kind={"enum": ["pass", "code", "tuning", "other"]},
                 **PLACE,
             )
         ),
