@@ -46,7 +46,16 @@ def module(given: Given) -> Module:
     packed = b64encode(zlib.compress(text.encode(), 6)).decode()
     if len(packed) > _MAX_PACKED_CHARACTERS:
         return Module(unkept="size")
-    return Module(packed, len(text), number, given.partitions, given.replicas, given.options)
+    return Module(
+        packed,
+        len(text),
+        number,
+        given.partitions,
+        given.replicas,
+        given.options,
+        platform=given.platform,
+        device=given.device,
+    )
 
 
 def _without(constant: re.Match[str]) -> str:

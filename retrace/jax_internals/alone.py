@@ -84,8 +84,27 @@ def _listed(values: Any) -> str:
     return str(values).lower()
 
 
+def require(platform: str) -> None:
+    """Exit with one line if JAX cannot compile for a platform here."""
+    try:
+        _devices(platform)
+    except RuntimeError:
+        raise SystemExit(
+            f"the program was compiled for {platform}, and JAX has only "
+            f"{jax.default_backend()} here: run this where JAX has such a device"
+        ) from None
+
+
+def _devices(platform: str) -> list[Any]:
+    return jax.devices(platform) if platform else jax.devices()
+
+
 def compiled(
-    text: str, partitions: int = 1, replicas: int = 1, options: Sequence[Sequence[str]] = ()
+    text: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    options: Sequence[Sequence[str]] = (),
+    platform: str = "",
 ) -> Compiled:
     """Compile a module whose constants are filled in, bypassing JAX's caches.
 
@@ -94,11 +113,12 @@ def compiled(
         partitions: number of devices that share each copy of the program.
         replicas: number of copies.
         options: XLA options for this program.
+        platform: `cpu`, `gpu` or `tpu`; JAX's default if empty.
     """
     from jaxlib import xla_client
 
     number = partitions * replicas
-    devices: list[Any] = jax.devices()
+    devices = _devices(platform)
     if len(devices) < number:
         raise ValueError(f"the program needs {number} devices, and there are {len(devices)}")
     client: Any = devices[0].client
@@ -122,6 +142,7 @@ def compiled(
     return Compiled(time.perf_counter() - began, time.process_time() - spent, made)
 
 
-def warm() -> None:
+def warm(platform: str = "") -> None:
     """Compile something small, so that one-time startup work is not attributed to the module."""
-    compiled("func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+    text = "func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    compiled(text, platform=platform)

@@ -75,7 +75,7 @@ ENCLOSING = frozenset(
     )
 )
 """Events around others, or for the whole program: neither a pass nor code generation."""
-ENCLOSING_BEGIN = ("PjRt", "TpuCompiler::", "XLA::TPU ", *PIPELINES)
+ENCLOSING_BEGIN = ("PjRt", "TpuCompiler::", "XLA::", *PIPELINES)
 """How the names of more of these begin."""
 ACCELERATORS = frozenset((GPU_BACKEND, "TpuCompiler::Compile"))
 """One of these is in each profile of a compilation for a GPU or a TPU."""

@@ -23,6 +23,10 @@ class Given(NamedTuple):
     partitions: int
     replicas: int
     options: tuple[tuple[str, str], ...]
+    platform: str
+    """What it is compiled for: `cpu`, `gpu`, `tpu`. Not always what the process runs on."""
+    device: str
+    """The kind of device."""
 
 
 class Made(NamedTuple):
@@ -46,7 +50,8 @@ def made(frame: FrameType | None) -> Made | None:
                 return None
             computation = at.COMPUTATION.among(frame.f_locals)
             options = at.COMPILE_OPTIONS.among(frame.f_locals)
-            return _of(found, partial(_given, computation, options))
+            backend = at.BACKEND.among(frame.f_locals)
+            return _of(found, partial(_given, computation, options, backend))
         frame = frame.f_back
     return None
 
@@ -57,8 +62,8 @@ def _of(executable: Any, given: Callable[[], Given | None]) -> Made:
     return Made(lambda: _memory(executable), text, given)
 
 
-def _given(computation: Any, options: Any) -> Given | None:
-    if computation is None or options is None:
+def _given(computation: Any, options: Any, backend: Any) -> Given | None:
+    if computation is None or options is None or backend is None:
         return None
     text: str = computation.operation.get_asm(
         large_elements_limit=_MAX_CONSTANT, enable_debug_info=True
@@ -69,6 +74,8 @@ def _given(computation: Any, options: Any) -> Given | None:
         int(options.num_partitions),
         int(options.num_replicas),
         tuple((name, _text(value)) for name, value in overrides),
+        str(backend.platform),
+        str(next((each.device_kind for each in backend.devices()), "")),
     )
 
 

@@ -30,6 +30,9 @@ COMPUTATION = text(
 COMPILE_OPTIONS = text(
     "jax._src.interpreters.pxla._cached_compilation", "compile_options", None, said=_MODULE_LOSS
 )
+BACKEND = text(
+    "jax._src.interpreters.pxla._cached_compilation", "backend", None, said=_MODULE_LOSS
+)
 _DERIVED_LOSS = "What JAX derives from a program is not assigned to the lines it is derived from."
 _EVALUATES = frame("jax._src.core.eval_jaxpr", None, said=_DERIVED_LOSS)
 EQUATION = local(_EVALUATES, "eqn", None, said=_DERIVED_LOSS)

@@ -19,13 +19,24 @@ class Part(NamedTuple):
     """The jaxpr that contains them, open or closed."""
     first: int
     end: int
+    device: Any = None
+    """What it is compiled for, if its arguments say that it is not for JAX's default."""
 
 
 def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Part:
     """The whole program of a function for these arguments."""
     jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
     jaxpr = jitted.trace(*args, **kwargs).jaxpr
-    return Part(jaxpr, 0, len(_equations(jaxpr)))
+    return Part(jaxpr, 0, len(_equations(jaxpr)), _device([*args, kwargs]))
+
+
+def _device(args: Sequence[Any]) -> Any:
+    """A device of the arguments that is not JAX's, such as one that is only described."""
+    for leaf in jax.tree.leaves(args):
+        devices = getattr(getattr(leaf, "sharding", None), "device_set", ())
+        for device in sorted(devices, key=lambda one: one.id):
+            return device if device not in jax.devices() else None
+    return None
 
 
 def inside(part: Part) -> Part | None:
@@ -36,7 +47,7 @@ def inside(part: Part) -> Part | None:
     called = equation.params.get("jaxpr")
     if equation.primitive.name not in ("jit", "pjit") or not is_jaxpr(called):
         return None
-    return Part(called, 0, len(_equations(called)))
+    return Part(called, 0, len(_equations(called)), part.device)
 
 
 def size(part: Part) -> int:
@@ -94,12 +105,13 @@ def _alone(part: Part) -> tuple[Callable[..., Any], list[Any]]:
             held.update({id(var): out for var, out in zip(row.outvars, outs, strict=True)})
         return [held[id(var)] for var in results]
 
-    return part_of_the_program, [_like(var.aval) for var in needed.values()]
+    return part_of_the_program, [_like(var.aval, part.device) for var in needed.values()]
 
 
-def _like(aval: Any) -> Any:
+def _like(aval: Any, device: Any) -> Any:
     weak = bool(getattr(aval, "weak_type", False))
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
+    at = None if device is None else jax.sharding.SingleDeviceSharding(device)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak, sharding=at)
 
 
 def _open(jaxpr: Any) -> Any:

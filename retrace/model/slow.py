@@ -137,6 +137,10 @@ class Module(Row):
     unkept: str | None = None
     """Why there is no text: `size`, `room` (too many were kept), `data` that could not be left
     out, `redacted`."""
+    platform: str = ""
+    """What it was compiled for, `gpu` for example; empty in recordings of earlier versions."""
+    device: str = ""
+    """The kind of device."""
 
 
 class Slow(Row):

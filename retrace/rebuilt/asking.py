@@ -18,9 +18,7 @@ def profiled(recorded: Recorded) -> Profiled:
     Raises:
         UsageError: it cannot be compiled, or this JAX cannot profile it.
     """
-    module = recorded.module
-    given = [module.partitions, module.replicas, [list(one) for one in module.options]]
-    found = _ask("profiling", recorded, given, flags(recorded))
+    found = _ask("profiling", recorded, flags(recorded))
     if "slow" not in found:
         raise UsageError("this JAX cannot profile its compiler: that needs jax 0.8 or later")
     seen = decode_slow(found["slow"], None).compiling or Compiling()
@@ -39,8 +37,7 @@ def halved(recorded: Recorded) -> Halved:
             "--bisect only works for programs on one device: parts of this one would be "
             "compiled without the shardings of their arguments"
         )
-    given = [1, 1, [list(one) for one in module.options]]
-    found = _ask("halving", recorded, given, recorded.run.variables.get("XLA_FLAGS", ""))
+    found = _ask("halving", recorded, recorded.run.variables.get("XLA_FLAGS", ""))
     steps = tuple(Cut(**step) for step in found["steps"])
     return Halved(
         whole=steps[0],
@@ -52,9 +49,11 @@ def halved(recorded: Recorded) -> Halved:
     )
 
 
-def _ask(module: str, recorded: Recorded, options: list[Any], flags: str) -> dict[str, Any]:
-    asked = {"text": recorded.text, "options": options}
+def _ask(program: str, recorded: Recorded, flags: str) -> dict[str, Any]:
+    module = recorded.module
+    options = [module.partitions, module.replicas, [list(one) for one in module.options]]
+    asked = {"text": recorded.text, "options": [*options, recorded.platform]}
     answer = run(
-        ["-P", "-m", f"retrace.rebuilt.{module}"], {"XLA_FLAGS": flags}, given=json.dumps(asked)
+        ["-P", "-m", f"retrace.rebuilt.{program}"], {"XLA_FLAGS": flags}, given=json.dumps(asked)
     )
     return json.loads(answer)

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from retrace.capture.place import Owner, owner
-from retrace.jax_internals.alone import compiled, filled, warm
+from retrace.jax_internals.alone import compiled, filled, require, warm
 from retrace.jax_internals.modules import At, Modules, Part, called, places
 
 _MIN_SHARE = 0.6
@@ -28,6 +28,7 @@ class Halving:
     def __init__(self, given: dict[str, Any]) -> None:
         self._modules = Modules(given["text"])
         self._options: tuple[Any, ...] = tuple(given["options"])
+        self._platform: str = self._options[-1] or jax.default_backend()
         self._steps: list[dict[str, Any]] = []
         self._around: tuple[str, int] | None = None
         """The line that calls or loops over the part being examined."""
@@ -36,7 +37,8 @@ class Halving:
 
     def answer(self) -> dict[str, Any]:
         """The smallest part that stays slow, and the parts on the way there."""
-        warm()
+        require(self._platform)
+        warm(self._platform)
         part = self._modules.whole()
         spent = self._spent(part)
         while len(self._steps) < _MAX_STEPS:
@@ -67,7 +69,7 @@ class Halving:
         text, _ = filled(self._modules.text(part))
         measured = compiled(text, *self._options)
         # Much of a GPU compiler's work is done by other processes and by the device.
-        seconds = measured.processor if jax.default_backend() == "cpu" else measured.seconds
+        seconds = measured.processor if self._platform == "cpu" else measured.seconds
         self._steps.append({"operations": part.end - part.first, "seconds": seconds})
         return seconds
 

@@ -15,6 +15,7 @@ from retrace.rebuilt.script import Timed, timed
 
 _UNKNOWN = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\S+?)\.?$", re.MULTILINE)
+_ELSEWHERE = re.compile(r"^the program was compiled for .*", re.MULTILINE)
 _ERROR = re.compile(r"[\w.]*(?:Error|Exception): ")
 _MAX_MESSAGE = 200
 
@@ -64,6 +65,8 @@ def _why(said: str, code: int) -> str:
         return f"XLA does not know {unknown[1].strip()[:_MAX_MESSAGE]}"
     if (value := _VALUE.search(said)) is not None:
         return f"XLA cannot use {value[1][:_MAX_MESSAGE]!r} as the value of {value[2]}"
+    if (elsewhere := _ELSEWHERE.search(said)) is not None:
+        return elsewhere[0][:_MAX_MESSAGE]
     if "No module named 'jax'" in said:
         return "jax is not installed here, and nothing can be compiled without it"
     lines = [line.strip() for line in said.splitlines() if line.strip()]

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from retrace.capture.kernels import kernels
-from retrace.jax_internals.alone import compiled, filled, warm
+from retrace.jax_internals.alone import compiled, filled, require, warm
 from retrace.jax_internals.profile import Profile
 from retrace.jax_internals.xspace import compilation
 from retrace.model import Slow
@@ -20,8 +20,10 @@ from retrace.store.slow import encode_slow
 
 def answer(given: dict[str, Any]) -> dict[str, Any]:
     """Its passes and lines, and the seconds it took; `unprofiled` if there is no profile."""
+    platform = given["options"][-1]
+    require(platform)
     text, _ = filled(given["text"])
-    warm()
+    warm(platform)
     profile = Profile()
     if (why := profile.begin()) is not None:
         return {"unprofiled": why}

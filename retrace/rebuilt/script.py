@@ -22,10 +22,11 @@ MODULE = {module}
 
 
 def main() -> None:
+    require({platform!r})
     text, _ = filled(MODULE)
-    warm()
-    result = compiled(text, {partitions}, {replicas}, {options})
-    where = f"jax {{jax.__version__}} on {{jax.default_backend()}}"
+    warm({platform!r})
+    result = compiled(text, {partitions}, {replicas}, {options}, {platform!r})
+    where = f"jax {{jax.__version__}} on {{{platform!r} or jax.default_backend()}}"
     spent = f"{{result.seconds:.3f}} s ({{result.processor:.3f}} s of processors)"
     print(f"compiled in {{spent}} by {{where}}")
 
@@ -44,6 +45,11 @@ class Recorded(NamedTuple):
     module: Module
     run: Run
     miss: Miss
+
+    @property
+    def platform(self) -> str:
+        """What it was compiled for; empty if that was not recorded."""
+        return self.module.platform or self.run.backend or ""
 
 
 class Timed(NamedTuple):
@@ -83,6 +89,7 @@ def script(recorded: Recorded, part: Halved | None = None) -> str:
         partitions=module.partitions,
         replicas=module.replicas,
         options=[list(each) for each in module.options],
+        platform=recorded.platform,
     )
     return "\n".join(head) + rest + "\n" + ends
 
@@ -91,7 +98,7 @@ def flags(recorded: Recorded) -> str:
     """The XLA flags that the program was compiled with, and those that it needs here."""
     module, found = recorded.module, recorded.run.variables.get("XLA_FLAGS", "")
     devices = module.partitions * module.replicas
-    if devices > 1 and recorded.run.backend == "cpu" and _DEVICES not in found:
+    if devices > 1 and recorded.platform == "cpu" and _DEVICES not in found:
         found = f"{found} {_DEVICES}={devices}".strip()
     return found
 
@@ -115,7 +122,10 @@ def stand_ins(text: str) -> int:
 def _about(recorded: Recorded, part: Halved | None, constants: int) -> str:
     run, spent = recorded.run, recorded.miss.stages.get(Stage.COMPILE, 0.0)
     said = ["Compiles one program alone with XLA and prints how long that takes.", ""]
-    said.append(f"It is {recorded.title}, recorded with jax {run.jax} on {run.backend}.")
+    device = recorded.module.device
+    kind = f" ({device})" if device and device != recorded.platform else ""
+    what = f"for {recorded.platform}{kind}" if recorded.platform else "for an unknown platform"
+    said.append(f"It is {recorded.title}, compiled {what} by jax {run.jax}.")
     said.append(f"It compiled in {spent:.3f} s there, not counting tracing and lowering.")
     if part is not None:
         alone = f"{part.part.seconds:.3f} s of the {part.whole.seconds:.3f} s of processors"

@@ -115,6 +115,10 @@ def _encode_module(module: Module) -> dict[str, JSON]:
         fields["replicas"] = module.replicas
     if module.options:
         fields["options"] = [list(each) for each in module.options]
+    if module.platform:
+        fields["platform"] = module.platform
+    if module.device:
+        fields["device"] = module.device
     return fields
 
 
@@ -222,6 +226,8 @@ def _module(fields: Mapping[str, Any]) -> Module:
         replicas=number(fields.get("replicas", 1)),
         options=tuple((text(name), text(value)) for name, value in fields.get("options", ())),
         unkept=text_or_none(fields.get("unkept")),
+        platform=text(fields.get("platform", "")),
+        device=text(fields.get("device", "")),
     )
 
 

@@ -56,7 +56,7 @@ def kept(miss: Miss) -> Module:
 def given(function: Callable[..., Any], *args: Any) -> Given:
     lowered: Any = jax.jit(function).lower(*args).compiler_ir("stablehlo")
     text = lowered.operation.get_asm(large_elements_limit=4096, enable_debug_info=True)
-    return Given(text, 1, 1, ())
+    return Given(text, 1, 1, (), "cpu", "cpu")
 
 
 def elements(text: str) -> list[Any]:
@@ -104,7 +104,7 @@ def test_each_dtype_has_a_stand_in_that_compiles(limit: int) -> None:
 
     lowered: Any = jax.jit(holds).lower(np.float32(1)).compiler_ir("stablehlo")
     asm = lowered.operation.get_asm(large_elements_limit=limit)
-    found = module(Given(asm, 1, 1, ()))
+    found = module(Given(asm, 1, 1, (), "cpu", "cpu"))
     assert found.constants == len(DTYPES)
     filled, number = alone.filled(unpack(found))
     assert number == len(DTYPES) and LEFT_OUT not in filled
@@ -123,10 +123,10 @@ def test_each_dtype_has_a_stand_in_that_compiles(limit: int) -> None:
 
 def test_what_cannot_be_left_out_is_not_kept() -> None:
     text = f'"x.y"() {{table = {LEFT_OUT} : tensor<9xi64>}} : () -> ()\n'
-    assert module(Given(text, 1, 1, ())).unkept == "data"
+    assert module(Given(text, 1, 1, (), "cpu", "cpu")).unkept == "data"
     resources = '%0 = stablehlo.sine %1 : tensor<f32>\n{-# dialect_resources: { a: "0x40" } #-}'
-    assert module(Given(resources, 1, 1, ())).unkept == "data"
-    assert module(Given("x" * (1 << 25) + "x", 1, 1, ())).unkept == "size"
+    assert module(Given(resources, 1, 1, (), "cpu", "cpu")).unkept == "data"
+    assert module(Given("x" * (1 << 25) + "x", 1, 1, (), "cpu", "cpu")).unkept == "size"
 
 
 def test_a_redacted_recording_keeps_no_module() -> None:
@@ -200,7 +200,7 @@ def test_the_part_that_stays_slow_is_found(monkeypatch: pytest.MonkeyPatch, plan
     jax.jit(lambda x: jnp.sort(sorts(x))).lower(np.ones(40, np.float32))
     monkeypatch.setattr(halving, "compiled", cost)
     found = module(given(program, np.ones(40, np.float32), 3))
-    answer = halving.Halving({"text": unpack(found), "options": (1, 1, ())}).answer()
+    answer = halving.Halving({"text": unpack(found), "options": (1, 1, (), "cpu")}).answer()
     assert "stablehlo.sort" in answer["text"]
     # Inside the loop, and inside the function that its body calls.
     assert answer["part"]["operations"] == 1
