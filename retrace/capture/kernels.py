@@ -52,7 +52,7 @@ _NO_CODE = frozenset(
     )
 )
 """Operations for which no code is generated."""
-_CALLS = frozenset(("while", "conditional", "call", "async-start"))
+CALLS = frozenset(("while", "conditional", "call", "async-start"))
 """Operations that run other computations, which have their own kernels."""
 _COMPARISON_WEIGHT = 0.05
 """LLVM time for an instruction of a sort's comparison, relative to one of a kernel: no loop over
@@ -103,8 +103,8 @@ def kernels(
     named = 0
     begins = _FIRST.search(text)
     head, body = ("", "") if begins is None else (text[: begins.start()], text[begins.start() :])
-    computations = _computations(body, _places(head.splitlines()))
-    known = by_order(ordered, computations, _CALLS) if ordered else seconds
+    computations = instructions(body, _places(head.splitlines()))
+    known = by_order(ordered, computations, CALLS) if ordered else seconds
     spent = {_plain(name): each for name, each in known.items()}
     # Computations called by a fusion or applied by a sort or reduction are part of its kernel.
     within: set[str] = set()
@@ -173,7 +173,7 @@ def _spread(
         row.seconds += machine * (row.seconds + each * applied.get(place, 0.0)) / total
 
 
-def _computations(body: str, places: Mapping[int, _Place]) -> dict[str, list[_Instruction]]:
+def instructions(body: str, places: Mapping[int, _Place]) -> dict[str, list[_Instruction]]:
     """The computations of a program, callees before callers."""
     found: dict[str, list[_Instruction]] = {}
     computation: list[_Instruction] = []
@@ -245,7 +245,7 @@ def _operands(one: _Instruction, known: Mapping[str, _Instruction]) -> list[_Ins
 
 def _is_whole(one: _Instruction) -> bool:
     """Whether an instruction and the computations it calls or applies are one kernel."""
-    return bool(one.inner) and (one.operation not in _CALLS or _SMALL in one.text)
+    return bool(one.inner) and (one.operation not in CALLS or _SMALL in one.text)
 
 
 def _mixed(

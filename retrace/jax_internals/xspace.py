@@ -45,8 +45,8 @@ def compilation(data: bytes) -> Compilation:
         IndexError: the data are truncated.
     """
     if any(name.encode() in data for name in at.ACCELERATORS):
-        return _of_accelerator(list(_threads(data)))
-    return _of_cpu(_threads(data))
+        return _of_accelerator(list(threads(data)))
+    return _of_cpu(threads(data))
 
 
 def _of_cpu(of_threads: Iterable[list[Event]]) -> Compilation:
@@ -121,7 +121,7 @@ def _alone(events: list[Event]) -> Iterator[tuple[Event, int]]:
         yield event, max(0, event.length - inside[index])
 
 
-def _threads(data: bytes) -> Iterator[list[Event]]:
+def threads(data: bytes) -> Iterator[list[Event]]:
     """The events of each thread in order, without the steps of compiling a kernel."""
     for number, plane in fields(memoryview(data)):
         if number == 1 and isinstance(plane, memoryview):

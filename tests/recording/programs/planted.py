@@ -2,12 +2,15 @@
 
 python planted.py RESULTS PLANT...            what each stage takes with and without the plant
 python -m retrace run --slow planted.py - PLANT...        to be recorded
+
+With PLANTED_FOR=gpu or tpu, they are compiled for a device that is only described.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+FOR = os.environ.get("PLANTED_FOR", "")
 ROUNDS = 2
 """How often each is measured, with its plant and without in turn; the least counts."""
 RECORDED = 3
@@ -210,18 +214,32 @@ def run(plant: Callable[[float], Any], amount: float, held: list[Any]) -> float:
         begun = time.thread_time()
         held.append(jax.jit(function).trace(argument))
         return time.thread_time() - begun
-    lowered = jax.jit(function).lower(argument)
-    begun = time.process_time()
+    lowered = jax.jit(function).lower(placed(argument))
+    begun = processor()
     held.append(lowered.compile())
-    return time.process_time() - begun
+    return processor() - begun
+
+
+def placed(argument: Any) -> Any:
+    if not FOR:
+        return argument
+    import described
+
+    return described.placed(FOR, argument)[0]
+
+
+def processor() -> float:
+    """Seconds of processors, including those of processes that ended, such as ptxas."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def nothing() -> float:
     """What it takes to compile a program that does nothing."""
-    lowered = jax.jit(lambda x: x.sum()).lower(VECTOR)
-    begun = time.process_time()
+    lowered = jax.jit(lambda x: x.sum()).lower(placed(VECTOR))
+    begun = processor()
     lowered.compile()
-    return time.process_time() - begun
+    return processor() - begun
 
 
 def measured(plant: Callable[[float], Any]) -> dict[str, float]:
