@@ -242,9 +242,6 @@ class _Tasks:
             if one.name in (at.TASK_BEGINS, at.TASK_ENDS)
         ]
 
-    def __bool__(self) -> bool:
-        return bool(self._changes)
-
     def during(self, moment: int) -> int | None:
         index = bisect_right(self._changes, moment, key=itemgetter(0)) - 1
         return self._changes[index][1] if index >= 0 else None
@@ -258,10 +255,10 @@ def _place(
     It hands a kernel to a thread to emit, which hands it to another one to compile.
     """
     for _ in range(len(given) + 1):
-        if not tasks[thread]:
+        # The thread that compiles the program may do a task in between as well.
+        if (task := tasks[thread].during(moment)) is None:
             return moment
-        task = tasks[thread].during(moment)
-        if task is None or task not in given:
+        if task not in given:
             return None
         moment, thread = given[task]
     return None

@@ -118,10 +118,8 @@ def test_kernels_lead_to_lines(platform: str) -> None:
     )
     marks = ("sorts", "multiplies", "loops", "reduces")
     assert {line_of(mark) for mark in marks} <= {line for line in spent if spent[line]}
-    assert max(spent, key=lambda line: spent[line]) == line_of("sorts")
-    if platform == described.GPU:
-        # A piece of memory is copied without a kernel, unless it is multiplied as well.
-        assert lines[line_of("multiplies")].seconds > 0.15 * sum(spent.values())
+    # Of some ten kernels, the sort is one.
+    assert spent[line_of("sorts")] > 0.2 * sum(spent.values())
 
 
 def test_a_moment_belongs_to_those_who_do_not_wait() -> None:
@@ -136,6 +134,8 @@ def test_a_moment_belongs_to_those_who_do_not_wait() -> None:
         event("config-assigner", 1, 4),
         event("CompileToBackendResult", 5, 10),
         event("CompileModuleToLlvmIr", 5, 10),
+        event(at.TASK_BEGINS, 5.01, 5.01, 3),
+        event(at.TASK_ENDS, 5.02, 5.02),
         event(at.TASK_GIVEN, 5.1, 5.1, 1),
         event(at.TASK_GIVEN, 5.2, 5.2, 2),
     ]
@@ -279,7 +279,7 @@ def test_a_compilation_for_a_described_device(tmp_path: Path, platform: str) -> 
         assert code > 0.6 * spent
         lines = {row.line: row.seconds for row in one.lines}
         assert lines.get(line_of("multiplies"), 0.0) > 0 and lines.get(line_of("loops"), 0.0) > 0
-        assert max(lines, key=lambda line: lines[line]) == line_of("sorts")
+        assert lines[line_of("sorts")] > 0.15 * sum(lines.values())
         said = retrace("slow", tmp_path / "out", cwd=tmp_path, **environment()).stdout
         words = "(ptxas)" if platform == described.GPU else "registers and bundles"
         assert words in said and "Compile" not in said and "XLA::" not in said
