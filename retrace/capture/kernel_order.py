@@ -60,8 +60,9 @@ def by_order(
         if at and not between and name in made[at - 1].names:
             found[made[at - 1].name] += spent  # a large sort is several kernels
             continue
-        here = next((i for i in range(at, len(made)) if name in made[i].names), None)
-        if not name or here is None:
+        after = range(at, len(made)) if name else ()
+        here = next((index for index in after if name in made[index].names), None)
+        if here is None:
             between.append(spent)
             continue
         _match(made[at:here], between, found)
@@ -87,7 +88,10 @@ def _kernels(
 ) -> Iterator[_Made]:
     """The kernels of a program in the order in which XLA emits them, equal ones once."""
     seen: set[str] = set()
-    for one in _executed(([*computations] or [""])[-1], computations, calls):
+    entry = ([*computations] or [""])[-1]
+    known = {one.name: one for computation in computations.values() for one in computation}
+    given = frozenset(one.name for one in computations.get(entry, ()))
+    for one in _executed(entry, computations, calls):
         if one.operation not in ("fusion", "sort"):
             continue
         inside = list(_inside(one, computations))
@@ -96,7 +100,7 @@ def _kernels(
             continue
         doubt = next((each.operation for each in works if each.operation in _DOUBTS), "")
         if not any(each.operation == "sort" for each in (one, *inside)):  # all are compiled
-            text = _plain(one, inside)
+            text = _plain(one, inside) + _memory(one, known, given)
             if text in seen:
                 continue
             seen.add(text)
@@ -123,6 +127,30 @@ def _plain(one: _Instruction, inside: Sequence[_Instruction]) -> str:
     head, _, config = one.text.partition(", backend_config=")
     # Its operands are those of the program; what it does with them is in its computation.
     return _NAME.sub(number, "\n".join(lines)) + (config if "kind=kCustom" in head else "")
+
+
+def _memory(one: _Instruction, known: Mapping[str, _Instruction], given: frozenset[str]) -> str:
+    """Which operands are one piece of memory, and which are arguments of the program.
+
+    XLA may make use of how these are aligned, and compiles equal kernels again if that differs.
+    """
+    sources: list[str] = []
+    for name in _operands(one):
+        source = name
+        while source in known and known[source].operation == "bitcast":
+            source = next(iter(_operands(known[source])), "")
+        sources.append(source)
+    kinds = [known[each].operation if each in known else "" for each in sources]
+    is_given = [
+        kind if kind == "constant" or (kind == "parameter" and source in given) else ""
+        for source, kind in zip(sources, kinds, strict=True)
+    ]
+    return f"{[sources.index(each) for each in sources]} {is_given}"
+
+
+def _operands(one: _Instruction) -> list[str]:
+    _, _, rest = one.text.partition(f" {one.operation}(")
+    return [name[1:] for name in _NAME.findall(rest.partition(")")[0])]
 
 
 def _copies(one: _Instruction, inside: Sequence[_Instruction]) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from retrace.jax_internals import names_slow
 from retrace.model import Frame
 from retrace.store.reader import read
 from tests import sample
+from tests.recording.programs import described
 
 pytestmark = pytest.mark.drawn
 
@@ -46,13 +48,13 @@ def drawn() -> list[str]:
     return [sample.shuffled(names)[0] for names in (TRACED, COMPILED)]
 
 
-def python(*arguments: object) -> None:
+def python(*arguments: object, device: str = "") -> None:
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=1800,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PLANTED_FOR": device},
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -89,13 +91,24 @@ def first_told(name: str, found: Account) -> Told:
 
 
 def test_a_planted_cost_is_told_first_at_its_share(tmp_path: Path) -> None:
-    names = drawn()
+    assert misplaced(tmp_path, drawn()) == []
+
+
+@pytest.mark.parametrize("device", described.DEVICES)
+def test_on_a_device_that_is_only_described(tmp_path: Path, device: str) -> None:
+    if not described.is_installed(device) or not names_slow.SESSION.expected:
+        pytest.skip(f"nothing here compiles for a {device}: tests/matrix.py --{device}")
+    assert misplaced(tmp_path, COMPILED, device) == []
+
+
+def misplaced(tmp_path: Path, names: Sequence[str], device: str = "") -> list[str]:
+    """The plants of which another line is told, or another share."""
     out, results = tmp_path / "out", tmp_path / "results"
-    python(PROGRAM, results, *names)
+    python(PROGRAM, results, *names, device=device)
     truths = json.loads(results.read_text(encoding="utf-8"))
-    assert list(truths) == names
+    assert list(truths) == [*names]
     recorded = ("run", "-q", "--slow-over", "0.2", "--out", out, PROGRAM, "-", *names)
-    python("-m", "retrace", *recorded)
+    python("-m", "retrace", *recorded, device=device)
     recording = read([out])
     assert not [name for name in recording.runs[0].losses if "while recording" in name]
     bad: list[str] = []
@@ -111,7 +124,7 @@ def test_a_planted_cost_is_told_first_at_its_share(tmp_path: Path) -> None:
         print(said)
         if told.line not in lines_of(name) or not _is_near(told.share, truth):
             bad.append(said)
-    assert bad == []
+    return bad
 
 
 def _is_near(share: float | None, truth: float) -> bool:
