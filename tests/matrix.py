@@ -4,11 +4,15 @@
     python tests/matrix.py --all       the tests on every supported JAX
     python tests/matrix.py 0.8 0.12    the tests on these
     python tests/matrix.py --next      the tests on the newest pre-release or nightly of JAX
+    python tests/matrix.py --gpu       programs compiled for a GPU that is only described
+    python tests/matrix.py --tpu       the same for a TPU
     python tests/matrix.py --full      like CI, but with everything of which CI tries a sample
 
 Tests that need no JAX run once, with the last of these. Tests marked `drawn` start processes
 and take seconds: CI runs a third of them on the oldest JAX and another third on the newest, drawn
 by the commit (`tests/sample.py`); with any argument they run on each.
+
+`--gpu` and `--tpu` need no such device, only its compiler: 240 and 140 MB from the package index.
 
 Run it with the Python of an environment that has retrace[test,check]. Every other JAX gets its
 own environment under .venv/matrix/, which is kept and reused.
@@ -39,6 +43,8 @@ class Job(NamedTuple):
     name: str
     pythons: tuple[tuple[int, int], ...]
     packages: tuple[str, ...]
+    tests: tuple[str, ...] = ()
+    """The only tests to run, if not all."""
 
 
 MATRIX = (
@@ -60,6 +66,19 @@ MATRIX = (
 )
 # What users will get next, if the index has a pre-release newer than the newest release.
 NEXT = Job("next", ((3, 13), (3, 12)), ("jax", "jaxlib"))
+DESCRIBED = ("tests/recording/test_accelerators.py", "tests/recording/test_planted.py")
+# Compilers of devices, which need no device.
+COMPILERS = (
+    Job(
+        "gpu",
+        ((3, 13), (3, 12)),
+        ("jax[cuda12-local]", "jaxlib", "nvidia-cuda-nvcc-cu12"),
+        (*DESCRIBED, "-k", "described and gpu"),
+    ),
+    Job(
+        "tpu", ((3, 13), (3, 12)), ("jax[tpu]", "jaxlib"), (*DESCRIBED, "-k", "described and tpu")
+    ),
+)
 # Tests without JAX run once, with the newest of everything else.
 WITHOUT_JAX = (
     "tests/hostile",
@@ -182,7 +201,10 @@ def tested(
         return f"NOT TESTED: the package index has no pre-release of jax newer than {release}"
     say(f"jax {job.name}: the tests")
     left = [] if whole else [f"--ignore={path}" for path in WITHOUT_JAX]
-    command = ("-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *left, *options)
+    chosen = job.tests or ("-n", "auto", "--dist", "worksteal", *left)
+    command = ("-m", "pytest", "-q", *chosen, *options)
+    if job.tests:
+        part = {"RETRACE_TEST_DEVICE": job.name}
     result = "passed" if passes(python, *command, **part) else "FAILED"
     if found is None:
         result += (
@@ -219,6 +241,8 @@ def main() -> int:
     known = [job.name for job in MATRIX]
     if names == ["--next"]:
         chosen = [NEXT.name]
+    elif names in (["--gpu"], ["--tpu"]):
+        chosen = [names[0].removeprefix("--")]
     elif names == ["--all"]:
         chosen = known[:-1]
     elif unknown := [name for name in names if name not in known]:
@@ -230,7 +254,7 @@ def main() -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A test that needs them is skipped with a message if they could not be installed.
     os.environ["RETRACE_TEST_PLUGINS"] = plugins()
-    jobs = [job for job in (*MATRIX, NEXT) if job.name in chosen]
+    jobs = [job for job in (*MATRIX, NEXT, *COMPILERS) if job.name in chosen]
     # Installing waits for the network, so the next environment is created during tests.
     with ThreadPoolExecutor(max_workers=1) as making:
         made = [making.submit(environment, job) for job in jobs]

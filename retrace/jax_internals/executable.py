@@ -57,7 +57,7 @@ def made(frame: FrameType | None) -> Made | None:
 
 
 def _of(executable: Any, given: Callable[[], Given | None]) -> Made:
-    modules: list[Any] = executable.hlo_modules()
+    modules: list[Any] = _told(executable.hlo_modules) or []
     text = modules[0].to_string if len(modules) == 1 else _none
     return Made(lambda: _memory(executable), text, given)
 
@@ -87,8 +87,20 @@ def _none() -> None:
     return None
 
 
+def _told(ask: Callable[[], Any]) -> Any:
+    """The answer of XLA; None if it has none, as for a described device on older releases."""
+    try:
+        return ask()
+    except RuntimeError as error:
+        if "UNIMPLEMENTED" not in str(error):
+            raise
+        return None
+
+
 def _memory(executable: Any) -> Memory | None:
-    stats = executable.get_compiled_memory_stats()
+    stats = _told(executable.get_compiled_memory_stats)
+    if stats is None:
+        return None
     sizes = [
         getattr(stats, f"{name}_size_in_bytes", 0)
         for name in ("argument", "output", "temp", "alias", "generated_code")

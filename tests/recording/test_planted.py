@@ -96,8 +96,9 @@ def test_a_planted_cost_is_told_first_at_its_share(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", described.DEVICES)
 def test_on_a_device_that_is_only_described(tmp_path: Path, device: str) -> None:
-    if not described.is_installed(device) or not names_slow.SESSION.expected:
-        pytest.skip(f"nothing here compiles for a {device}: tests/matrix.py --{device}")
+    described.skip_unless_installed(device)
+    if not names_slow.SESSION.expected:
+        pytest.skip("this JAX tells nothing of its compilations")
     assert misplaced(tmp_path, COMPILED, device) == []
 
 
