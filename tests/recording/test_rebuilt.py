@@ -16,12 +16,15 @@ import pytest
 
 from retrace.capture.module import LEFT_OUT, module
 from retrace.capture.session import begin_memory, session
+from retrace.errors import UsageError
 from retrace.jax_internals import alone
 from retrace.jax_internals.executable import Given
 from retrace.jax_internals.modules import Modules, Part
 from retrace.model import Miss, Recording
 from retrace.model.slow import Cut, Halved, Module, Slow
 from retrace.rebuilt import halving
+from retrace.rebuilt.asking import halved
+from retrace.rebuilt.process import compile_alone
 from retrace.rebuilt.script import Recorded, script, stand_ins, timed
 from retrace.store.reader import read_lines
 from retrace.store.slow import decode_slow, encode_slow, unpack
@@ -209,6 +212,23 @@ def test_the_part_that_stays_slow_is_found(monkeypatch: pytest.MonkeyPatch, plan
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert (file, lines[line - 1].endswith(f"# {planted}")) == (__file__, True)
     assert len(answer["steps"]) < 30
+
+
+def test_nothing_is_compiled_for_another_platform() -> None:
+    recording, miss = recorded(lambda: jax.jit(sorts)(np.ones(4, np.float32)), "sorts")
+    found = kept(miss)
+    assert found.platform == "cpu" and found.device
+    assert decode_slow(encode_slow(Slow(module=found)), None).module == found
+    here = Recorded("sorts #1", unpack(found), found, recording.runs[0], miss)
+    assert compile_alone(script(here)).seconds > 0
+    elsewhere = here._replace(module=found._replace(platform="tpu", device="TPU v5 lite"))
+    assert "for tpu (TPU v5 lite)" in script(elsewhere)
+    for ask in (lambda: compile_alone(script(elsewhere)), lambda: halved(elsewhere)):
+        with pytest.raises(UsageError, match="compiled for tpu, and JAX has only cpu here"):
+            ask()
+    # Recordings of earlier versions only have the platform of the process.
+    before = here._replace(module=found._replace(platform="", device=""))
+    assert before.platform == recording.runs[0].backend == "cpu"
 
 
 def test_a_script_says_what_is_made_up_and_names_no_file() -> None:
