@@ -75,8 +75,14 @@ def test_all_seconds_of_a_profile_are_told_once(platform: str) -> None:
     # Most of it generates code, in several threads, and nothing around it is a pass.
     assert spent["code"] + spent.get("tuning", 0.0) > 0.75 * whole
     assert spent["pass"] < 0.1 * whole
-    around = {*at.ENCLOSING, at.GPU_EMIT, *at.TUNING}
-    assert not {one.name for one in seen.passes if one.kind == "pass"} & around
+    around = {
+        *("CompileAheadOfTime", "OptimizeHloModule", "HLO Transforms", "CompileToBackendResult"),
+        *("ScheduleGpuModule", "RunLatencyHidingSchedulerPasses", "RunPostSchedulingPipelines"),
+        *("CompileModuleToLlvmIr", "CompileSingleModule", "config-assigner"),
+        *("PjRtCApiCompiler::Compile", "TpuCompiler::Compile", "XLA::TPU run backend"),
+    }
+    passes = {one.name for one in seen.passes if one.kind == "pass"}
+    assert len(passes) > 20 and "algsimp" in passes and not passes & around
     assert not any(one.kind == "pass" and ":" in one.name for one in seen.passes)
 
 

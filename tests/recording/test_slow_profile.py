@@ -10,7 +10,7 @@ import pytest
 
 from retrace.jax_internals import names_slow
 from retrace.jax_internals.profile import Profile
-from retrace.jax_internals.xspace import compilation
+from retrace.jax_internals.xspace import compilation, threads
 from retrace.model.wire import fields
 
 KERNEL, INNER, PASS, WORK = 1, 2, 3, 4
@@ -38,10 +38,12 @@ def event(kind: int, start: int, length: int, module: str = "") -> bytes:
     return held(4, plain(1, kind) + plain(2, start) + plain(3, length) + said)
 
 
-def profile(*events: bytes) -> bytes:
+def profile(*events: bytes, origins: tuple[int, ...] = (0,)) -> bytes:
+    """One thread for each origin, in nanoseconds."""
     named = [held(4, plain(1, n) + held(2, held(2, name.encode()))) for n, name in NAMES.items()]
     kinds = held(5, plain(1, 9) + held(2, held(2, b"module")))
-    return held(1, held(3, b"".join(events)) + b"".join(named) + kinds)
+    threads = [held(3, plain(3, origin) + b"".join(events)) for origin in origins]
+    return held(1, b"".join(threads) + b"".join(named) + kinds)
 
 
 def test_the_steps_of_a_kernel_are_its_own() -> None:
@@ -59,6 +61,11 @@ def test_the_steps_of_a_kernel_are_its_own() -> None:
     )
     assert found.kernels == {"sine": 3.0, "again": 1.0}
     assert found.threads == 4.0
+
+
+def test_threads_have_one_clock() -> None:
+    found = threads(profile(event(PASS, 5, 7), origins=(10, 1000)))
+    assert [[one.start for one in events] for events in found] == [[10_005], [1_000_005]]
 
 
 def test_numbers_of_any_length() -> None:
