@@ -63,8 +63,8 @@ class Found:
 
 def found(threads: Sequence[Sequence[Event]]) -> Found:
     """Divide the time of a compilation among what its threads did."""
-    tuning = _Times(each for events in threads for each in events if _name(each) in at.TUNING)
-    whole = _Times(each for events in threads for each in events if each.name in at.OUTERMOST)
+    tuning = Times(each for events in threads for each in events if _name(each) in at.TUNING)
+    whole = Times(each for events in threads for each in events if each.name in at.OUTERMOST)
     result = Found()
     stretches: list[_Stretch] = []
     for events in threads:
@@ -74,7 +74,7 @@ def found(threads: Sequence[Sequence[Event]]) -> Found:
     return result
 
 
-class _Times:
+class Times:
     """Times that do not overlap."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -115,7 +115,7 @@ def kind(name: str) -> str:
     return _CODE if "::" in name else "pass"
 
 
-def _step(event: Event, around: Step | None, tuning: _Times) -> Step:
+def _step(event: Event, around: Step | None, tuning: Times) -> Step:
     name = _name(event)
     if around is not None and around.name.startswith(at.TPU_KERNEL.strip()):
         # Of the many steps of compiling a kernel, only the dearest are kept apart.
@@ -128,15 +128,13 @@ def _step(event: Event, around: Step | None, tuning: _Times) -> Step:
 
 
 def _stretches(
-    events: Sequence[Event], tuning: _Times, whole: _Times, result: Found
+    events: Sequence[Event], tuning: Times, whole: Times, result: Found
 ) -> Iterator[_Stretch]:
     """What was innermost in a thread at each time; also counts the steps."""
     around: list[tuple[int, Step]] = []
     moment = 0
     for event in events:
-        if event.name in (at.TASK_GIVEN, at.TASK_BEGINS, at.TASK_ENDS):
-            continue
-        if event.start not in whole:
+        if event.name in at.TASKS or event.start not in whole:
             continue
         while around and around[-1][0] <= event.start:
             end, step = around.pop()
@@ -188,7 +186,7 @@ def _divide(stretches: Iterable[_Stretch], spent: dict[Step, float]) -> None:
 
 
 def _kernels(
-    threads: Sequence[Sequence[Event]], tuning: _Times, whole: _Times, result: Found
+    threads: Sequence[Sequence[Event]], tuning: Times, whole: Times, result: Found
 ) -> None:
     """The seconds of kernels, by name, and by their order in the program."""
     given = _given(threads)

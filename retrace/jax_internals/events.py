@@ -46,6 +46,7 @@ TASK_GIVEN = "ThreadpoolListener::Record"
 TASK_BEGINS = "ThreadpoolListener::StartRegion"
 """The task numbered by `_c` begins."""
 TASK_ENDS = "ThreadpoolListener::StopRegion"
+TASKS = frozenset((TASK_GIVEN, TASK_BEGINS, TASK_ENDS))
 
 
 # On TPUs, as libtpu names them.

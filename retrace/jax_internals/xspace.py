@@ -7,11 +7,12 @@ JAX's own reader causes Python warnings when it returns the details of an event.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
 from retrace.jax_internals import events as at
-from retrace.jax_internals.accelerators import found, kind
+from retrace.jax_internals.accelerators import Times, found, kind
 from retrace.jax_internals.events import Event
 from retrace.model.slow import Pass
 from retrace.model.wire import Field, fields
@@ -145,11 +146,37 @@ def _of_plane(plane: memoryview) -> Iterator[list[Event]]:
         frozenset(index for index, name in stats.items() if name == "module"),
         frozenset(index for index, name in stats.items() if name in ("_p", "_c")),
     )
-    for line in lines:
-        # Each thread has its own origin.
-        origin = next((v for n, v in fields(line) if n == 3 and isinstance(v, int)), 0)
-        events = [v for n, v in fields(line) if n == 4 and isinstance(v, memoryview)]
-        yield list(_events(events, names, details, origin * 1000))
+    tasks = frozenset(index for index, name in names.items() if name in at.TASKS)
+    read = (_of_line(line, names, details, tasks) for line in lines)
+    if at.GPU_EMIT not in names.values():
+        yield from (events for events, _ in read)
+        return
+    # Nearly all events are about tasks. Only those that may be about kernels are read.
+    whole = list(read)
+    emits = Times(one for events, _ in whole for one in events if one.name == at.GPU_EMIT)
+    for events, others in whole:
+        some = (_event(written, names, details, origin) for origin, written in others(emits))
+        yield sorted((*events, *some), key=attrgetter("start"))
+
+
+def _of_line(
+    line: memoryview, names: dict[int, str], details: _Details, tasks: frozenset[int]
+) -> tuple[list[Event], _Tasks]:
+    """The events of a thread without those about tasks, and how to get at these."""
+    # Each thread has its own origin.
+    origin = next((v for n, v in fields(line) if n == 3 and isinstance(v, int)), 0) * 1000
+    written = [v for n, v in fields(line) if n == 4 and isinstance(v, memoryview)]
+    others = [one for one in written if _kind(one) in tasks]
+    plain = [one for one in written if _kind(one) not in tasks] if others else written
+
+    def during(times: Times) -> Iterator[tuple[int, memoryview]]:
+        return ((origin, one) for one in others if origin + _start(one) in times)
+
+    return list(_events(plain, names, details, origin)), during
+
+
+_Tasks: TypeAlias = Callable[[Times], Iterator[tuple[int, memoryview]]]
+"""The events about tasks in some times, each with the origin of its thread."""
 
 
 class _Details(NamedTuple):
@@ -180,11 +207,18 @@ def _events(
     """
     number = 0
     while number < len(written):
-        event = _event(written[number], names, details)
-        yield event._replace(start=origin + event.start)
+        event = _event(written[number], names, details, origin)
+        yield event
         number += 1
         if event.name == at.KERNEL:
-            number = bisect_left(written, event.start + event.length, number, key=_start)
+            end = event.start + event.length - origin
+            number = bisect_left(written, end, number, key=_start)
+
+
+def _kind(event: memoryview) -> int:
+    found = (value for number, value in fields(event) if number == 1)
+    kind = next(found, 0)
+    return kind if isinstance(kind, int) else 0
 
 
 def _start(event: memoryview) -> int:
@@ -193,7 +227,7 @@ def _start(event: memoryview) -> int:
     return start if isinstance(start, int) else 0
 
 
-def _event(written: memoryview, names: dict[int, str], details: _Details) -> Event:
+def _event(written: memoryview, names: dict[int, str], details: _Details, origin: int) -> Event:
     kind = start = length = task = 0
     module = ""
     for number, value in fields(written):
@@ -209,7 +243,7 @@ def _event(written: memoryview, names: dict[int, str], details: _Details) -> Eve
                 module = _module(value, details) or module
             elif name in (at.TASK_GIVEN, at.TASK_BEGINS):
                 task = _task(value, details) or task
-    return Event(names.get(kind, ""), start, length, module, task)
+    return Event(names.get(kind, ""), origin + start, length, module, task)
 
 
 def _module(stat: memoryview, details: _Details) -> str:
