@@ -250,7 +250,7 @@ def test_the_order_of_kernels() -> None:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "JAX_described.DEVICES": "cpu", "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
+    return {**os.environ, **described.ENVIRONMENT}
 
 
 @pytest.mark.parametrize("platform", described.DEVICES)

@@ -54,7 +54,7 @@ def python(*arguments: object, device: str = "") -> None:
         capture_output=True,
         text=True,
         timeout=1800,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PLANTED_FOR": device},
+        env={**os.environ, **described.ENVIRONMENT, "PLANTED_FOR": device},
         check=False,
     )
     assert done.returncode == 0, done.stderr

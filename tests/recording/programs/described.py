@@ -1,7 +1,7 @@
 """Devices that are described to XLA instead of being there: programs are compiled, never run.
 
 On a machine without any accelerator this needs only packages: jax-cuda12-plugin, jax-cuda12-pjrt
-and nvidia-cuda-nvcc-cu12 for a GPU, libtpu for a TPU, and JAX_PLATFORMS=cpu.
+and nvidia-cuda-nvcc-cu12 for a GPU, libtpu for a TPU, and the `ENVIRONMENT` below.
 """
 
 from __future__ import annotations
@@ -15,6 +15,16 @@ import numpy as np
 GPU, TPU = "gpu", "tpu"
 DEVICES = (GPU, TPU)
 _PACKAGES = {GPU: "jax_plugins.xla_cuda12", TPU: "libtpu"}
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+    # Otherwise JAX or libtpu would ask Google's cloud what they run on, for minutes.
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # there is no TPU that two could want
+}
+"""Of a process that compiles for one of them."""
 H100 = """
 gpu_device_info {
   threads_per_block_limit: 1024
@@ -68,9 +78,6 @@ def devices(platform: str) -> Any:
             "", "cuda", target_config=H100, topology="1x1x1"
         )
     else:
-        os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # nothing outside is asked
-        os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
-        os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
         described = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
     return described.devices
 
