@@ -1,8 +1,7 @@
 """The misses of one definition site as a table: one row per miss, one column per varying thing.
 
 Parts that always change together share a column: `batch['x']` and `batch['y']` of one length, or
-a hundred arrays that all become committed at once. A fix removes a column or maps its values onto
-fewer.
+a hundred arrays all committed at once. A fix removes a column or maps its values to fewer.
 """
 
 from __future__ import annotations

@@ -12,14 +12,12 @@ in a program repeat in the file.
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
-from base64 import b64decode, b64encode
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from retrace.model import Frame, Listing, Run, Stack
 from retrace.store.bounded_lines import lines
@@ -28,18 +26,12 @@ from retrace.store.files import opened
 from retrace.store.schema import MAX_ITEMS, MAX_LINE_BYTES, check_items
 from retrace.store.segments import all_of
 
-if TYPE_CHECKING:
-    from retrace.store.writer import Sink
-
 BEGINNING = '{"listings":'
 PACKED = ',"packed":"'
 SUFFIX = ".programs"
 
-_MIN_PACKED = 1024
 _MAX_NUMBER = 1 << 62
 _WHOLE, _TEXT = {int}, {str}
-_MAX_KNOWN = 1 << 16
-"""Maximum number of ids that a writer keeps (about 10 MB); then it starts over."""
 _MAX_BLOCK_BYTES = 1 << 27
 """Maximum size of an unpacked block, in bytes."""
 _MAX_CACHE_BYTES = 1 << 28
@@ -63,102 +55,10 @@ _NONSENSE = (
 _UNREADABLE = "unreadable programs"
 
 
-class Shelf:
-    """Writes the text of one process's programs."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._known: set[str] = set()
-        self._waiting: deque[str] = deque()
-        self._open = False
-
-    def holds(self, id: str) -> bool:
-        """Whether a program has already been written."""
-        return id in self._known
-
-    def add(self, listings: Iterable[Listing]) -> None:
-        """Take those that are not written yet; `settle` appends them."""
-        new = [listing for listing in listings if listing.id not in self._known]
-        if not new:
-            return
-        self._waiting.append(encode(new))
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-        self._known.update(listing.id for listing in new)
-
-    def settle(self) -> None:
-        """Append what was taken, in a single write. Raises OSError."""
-        waiting: list[str] = []
-        while self._waiting:
-            waiting.append(self._waiting.popleft())
-        if not waiting:
-            return
-        if not self._open:
-            self._sink.open()
-            self._open = True
-        self._sink.write("\n".join(waiting))
-
-    def close(self) -> None:
-        """Close the file without writing; a later program opens it again."""
-        self._waiting.clear()
-        if self._open:
-            self._open = False
-            self._sink.close()
-
-
-def encode(listings: Sequence[Listing]) -> str:
-    """Encode listings as one line."""
-    texts: dict[str, int] = {}
-    frames: dict[Frame, int] = {}
-    programs: list[object] = []
-    for listing in listings:
-        stacks = [
-            [frames.setdefault(frame, len(frames)) for frame in stack] for stack in listing.stacks
-        ]
-        programs.append(
-            [
-                listing.id,
-                listing.hash,
-                listing.size,
-                listing.inputs,
-                listing.constants,
-                [texts.setdefault(text, len(texts)) for text in listing.equations],
-                _relative(listing),
-                listing.places,
-                stacks,
-                listing.outputs,
-                listing.inner,
-            ]
-        )
-    block = _dumps({"texts": list(texts), "frames": list(frames), "programs": programs})
-    ids = _dumps([listing.id for listing in listings])
-    if len(block) < _MIN_PACKED:
-        return f'{BEGINNING}{ids},"block":{block}}}'
-    packed = b64encode(zlib.compress(block.encode(), 6)).decode()
-    return f'{BEGINNING}{ids}{PACKED}{packed}"}}'
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _shape(text: str) -> tuple[int, int]:
+def shape_of(text: str) -> tuple[int, int]:
     """How many variables an equation takes and defines."""
     _, arguments, results, *_ = text.split("\t", 3)
     return arguments.split(" ").count("$"), len(results.split(" ")) if results else 0
-
-
-def _relative(listing: Listing) -> list[int]:
-    shapes = {text: _shape(text) for text in set(listing.equations)}
-    made = len(listing.inputs)
-    wires = iter(listing.wires)
-    found: list[int] = []
-    for text in listing.equations:
-        taken, results = shapes[text]
-        for _ in range(taken):
-            found.append(made - next(wires))  # noqa: PERF401 - the fastest form here
-        made += results
-    return found
 
 
 def decode(line: str) -> Iterator[Listing]:
@@ -188,7 +88,7 @@ def _listings(text: str) -> Iterator[Listing]:
     texts = [*_texts(block["texts"])]
     if sum(text.count(" ") for text in texts) > MAX_ITEMS:  # `_shape` splits them
         raise ValueError("too many variables")
-    shapes = [_shape(text) for text in texts]
+    shapes = [shape_of(text) for text in texts]
     frames = [_frame(row) for row in block["frames"]]
     for row in block["programs"]:
         yield _listing(row, texts, shapes, frames)

@@ -14,6 +14,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import count
 from json import encoder
@@ -24,8 +25,8 @@ from retrace.model import JSON, Leaf, Listing, Run
 from retrace.store.fields import encode_fields
 from retrace.store.header import RUN, encode_run
 from retrace.store.leaves import without_shapes
-from retrace.store.programs import Shelf
 from retrace.store.schema import FORMAT, MAX_LINE_BYTES
+from retrace.store.shelf import Shelf
 
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
@@ -312,14 +313,11 @@ class Writer:
     def _append(self) -> bool:
         lines: list[str] = []
         count = 0
-        try:
-            # One by one: another thread may do the same.
-            while True:
+        with suppress(IndexError):
+            while True:  # one by one: another thread may do the same
                 line, part = self._waiting.popleft()
                 lines.append(line)
                 count += not part
-        except IndexError:
-            pass
         if not lines:
             return True  # another thread has appended them
         try:

@@ -22,7 +22,7 @@ from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.session import flush
 from retrace.jax_internals.jaxprs import transcribe
-from retrace.store.programs import Shelf
+from retrace.store.shelf import Shelf
 from retrace.store.sinks import File
 from tests.benchmarks.commands import environment
 from tests.benchmarks.inside import measured
@@ -230,7 +230,7 @@ def _written(step: Callable[..., Any], *given: Any) -> tuple[float, float, float
         for number in range(repeats):
             path = Path(directory, str(number))
             shelf = Shelf(File(path))
-            writing.append(processor(lambda: shelf.put(found.listings)))
+            writing.append(processor(lambda: (shelf.add(found.listings), shelf.settle())))
             shelf.close()
         size = Path(directory, "0").stat().st_size
     count = sum(len(listing.equations) for listing in found.listings)

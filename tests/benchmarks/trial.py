@@ -80,11 +80,11 @@ def _memory(miss: Callable[[int], object], marks: list[int], inside: Inside) -> 
 def _bound(most: int) -> None:
     """Limit all bounded tables to `most` entries, so that they are full at once."""
     from retrace.capture import journal, misses
-    from retrace.store import programs, writer
+    from retrace.store import shelf, writer
 
     journal._MAX_OPEN = most  # pyright: ignore[reportPrivateUsage]
     misses._MAX_SOURCES = most  # pyright: ignore[reportPrivateUsage]
-    programs._MAX_KNOWN = most  # pyright: ignore[reportPrivateUsage]
+    shelf._MAX_KNOWN = most  # pyright: ignore[reportPrivateUsage]
     writer._MAX_PARTS = most  # pyright: ignore[reportPrivateUsage]
 
 

@@ -20,8 +20,9 @@ from retrace.model import Listing, Recording, Run
 from retrace.present.equations_by_line import table
 from retrace.present.view import View
 from retrace.store import decoded, programs, schema
-from retrace.store.programs import Library, encode
+from retrace.store.programs import Library
 from retrace.store.reader import read
+from retrace.store.shelf import encode
 
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
 RUN = (

@@ -29,8 +29,9 @@ from retrace.present.detail import detail
 from retrace.present.program import evidence
 from retrace.present.view import View
 from retrace.reason.verdict import judge
-from retrace.store.programs import Library, decode, encode
+from retrace.store.programs import Library, decode
 from retrace.store.reader import read
+from retrace.store.shelf import encode
 from tests.recording.conftest import JudgeAll, Judged
 
 shard_map: Any = getattr(jax, "shard_map", None)

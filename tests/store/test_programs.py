@@ -17,7 +17,8 @@ import pytest
 from retrace.compare.size import samples, unrolled
 from retrace.model import Frame, Listing, Run
 from retrace.store import bounded_lines, programs, schema
-from retrace.store.programs import Library, Shelf, decode, encode
+from retrace.store.programs import Library, decode
+from retrace.store.shelf import Shelf, encode
 from retrace.store.sinks import File
 
 PRIMITIVES = ("sin", "cos", "tanh", "exp", "abs", "neg")
@@ -79,7 +80,7 @@ _WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
 from tests.store.test_programs import listing
-from retrace.store.programs import Shelf
+from retrace.store.shelf import Shelf
 from retrace.store.sinks import File
 
 shelf = Shelf(File(Path(sys.argv[1])))
@@ -182,7 +183,7 @@ def test_a_block_is_read_as_it_was_written() -> None:
 def test_a_writer_keeps_few_ids_of_many_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "_MAX_KNOWN", 8)
+    monkeypatch.setattr("retrace.store.shelf._MAX_KNOWN", 8)
     path = tmp_path / "x.programs"
     shelf = Shelf(File(path))
     for number in [*range(20), 0]:  # the first of them is written twice
