@@ -18,7 +18,7 @@ from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -96,14 +96,20 @@ class Apart:
         self._hidden, self._before = {}, {}
         self._thread = None
 
-    def find_spec(self, name: str, path: object = None, _: object = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, _: object = None
+    ) -> ModuleSpec | None:
         """The spec of a module that retrace imports; None for imports of other threads."""
         if get_ident() != self._thread:
             return None
         self._requested.add(name)
-        if path is not None or name in sys.builtin_module_names or is_frozen(name):
+        if name in sys.builtin_module_names or is_frozen(name):
             return None
-        spec = PathFinder.find_spec(name, self._path)
+        if path is not None and _top(name) not in _OURS:
+            return None
+        # Not by the program's own finders: they would see our modules, and pytest's takes as
+        # long for each as loading it.
+        spec = PathFinder.find_spec(name, self._path if path is None else path)
         return spec if spec is not None and spec.loader is not None else None
 
     def give_way(self, folder: str) -> None:
