@@ -15,6 +15,7 @@ import numpy as np
 
 from retrace.capture.objects import (
     ARRAYS,
+    DTYPES,
     array_type,
     content_hash,
     defined,
@@ -164,8 +165,12 @@ class Content:
         return f"{flavour} {str(value)!r}"
 
     def dtype(self, value: Any) -> str:
-        # `str` alone is "<V2" for every dtype unknown to NumPy, such as bfloat16.
-        return f"dtype {value.str} {value.name if value.fields is None else value.descr}"
+        if (form := _dtypes.get(value)) is None:
+            # `str` alone is "<V2" for every dtype unknown to NumPy, such as bfloat16.
+            form = f"dtype {value.str} {value.name if value.fields is None else value.descr}"
+            if kind_of(value) in DTYPES:
+                _dtypes[value] = form
+        return form
 
     def _item(self, value: object) -> str:
         self._items += 1
@@ -296,4 +301,7 @@ _WRITERS: dict[type, _Writer] = {
     slice: Content.slice,
     FunctionType: Content.function,
     MethodType: Content.method,
+    **dict.fromkeys(DTYPES, Content.dtype),
 }
+_dtypes: dict[Any, str] = {}
+"""The forms of dtypes of numbers, which take long to write."""

@@ -62,9 +62,10 @@ def _numbered(filename: str) -> str | None:
 
 
 def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
+    if (ipython := sys.modules.get("IPython")) is None:
+        return None
     try:
-        shell: Any = ipython.get_ipython() if ipython is not None else None
+        shell: Any = ipython.get_ipython()
     except AttributeError:  # it is still being imported
         return None
     return shell if hasattr(getattr(shell, "compile", None), "format_code_name") else None

@@ -25,6 +25,11 @@ ARRAYS: set[type] = {np.ndarray}
 _MAX_ARRAYS = 50
 _MAX_DTYPES = 1000
 _dtypes: dict[Any, str] = {}
+_dtype_texts: dict[Any, str] = {}
+DTYPES: frozenset[type] = frozenset(
+    [type(np.dtype(code)) for code in f"?{np.typecodes['AllInteger']}{np.typecodes['AllFloat']}"]
+)
+"""The classes of NumPy's dtypes of numbers. Each has two instances, one per byte order."""
 CONTENT = 64 * 1024
 """The content of numpy arrays up to this number of bytes is hashed."""
 
@@ -55,6 +60,20 @@ def defined(kind: type, name: str) -> Any:
         if name in attributes:
             return attributes[name]
     return None
+
+
+def _defines(kind: type, name: str) -> bool:
+    for base in own(kind, "__mro__"):  # noqa: SIM110 - a generator costs more than the rest
+        if name in own(base, "__dict__"):
+            return True
+    return False
+
+
+def dtype_text(dtype: Any) -> str:
+    """The repr of a dtype of one of the classes in `DTYPES`, which NumPy takes long to write."""
+    if (text := _dtype_texts.get(dtype)) is None:
+        text = _dtype_texts[dtype] = repr(dtype)
+    return text
 
 
 def type_name(kind: type) -> str:
@@ -130,10 +149,7 @@ def array_type(value: object) -> str | None:
         return asked(_array_type, value)
     if kind in _NO_ARRAYS or derives(kind, np.generic):
         return None
-    defined = mro_attributes(kind)
-    if not (
-        any("dtype" in names for names in defined) and any("shape" in names for names in defined)
-    ):
+    if not (_defines(kind, "dtype") and _defines(kind, "shape")):
         return None
     if package(kind) in ("jax", "jaxlib") and len(ARRAYS) < _MAX_ARRAYS:
         ARRAYS.add(kind)
@@ -162,16 +178,18 @@ def content_hash(array: np.ndarray[Any, Any]) -> str | None:
 def function_holds(function: FunctionType) -> list[tuple[str, object]]:
     """The defaults and closure cells of a function, by name."""
     code = function.__code__
-    defaults = function.__defaults__ or ()
-    positional = code.co_varnames[: code.co_argcount]
     found: list[tuple[str, object]] = []
-    found += zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
-    found += (function.__kwdefaults__ or {}).items()
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found.append((name, cell.cell_contents))
-        except ValueError:  # not filled yet
-            continue
+    if defaults := function.__defaults__:
+        positional = code.co_varnames[: code.co_argcount]
+        found += zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+    if named := function.__kwdefaults__:
+        found += named.items()
+    if closure := function.__closure__:
+        for name, cell in zip(code.co_freevars, closure, strict=True):
+            try:
+                found.append((name, cell.cell_contents))
+            except ValueError:  # not filled yet
+                continue
     return found
 
 

@@ -16,10 +16,12 @@ import numpy as np
 from retrace.capture.classes import CLASSES
 from retrace.capture.objects import (
     ARRAYS,
+    DTYPES,
     array_type,
     attributes_of,
     content_hash,
     derives,
+    dtype_text,
     fields,
     function_holds,
     function_place,
@@ -110,7 +112,13 @@ class _Text:
 
     def write(self, value: Any, depth: int) -> None:
         kind = kind_of(value)
-        if kind in ARRAYS and (array := array_type(value)) is not None:
+        if kind is FunctionType:
+            self.whole = False
+            self._put(f"<function {function_place(value)}>")
+        elif kind in DTYPES:
+            self.whole = False
+            self._put(dtype_text(value))
+        elif kind in ARRAYS and (array := array_type(value)) is not None:
             self.whole = False
             self._put(array)
         elif kind in _AS_REPR:
@@ -221,7 +229,9 @@ class _Content:
         if depth > _MAX_CONTENT_DEPTH:
             raise _Cut
         self._take(4)
-        if kind in ARRAYS and kind is not np.ndarray:
+        if kind is FunctionType:
+            return self._function(value, depth)
+        if kind in DTYPES or (kind in ARRAYS and kind is not np.ndarray):
             return self._text(value)
         if derives(kind, np.number, np.bool):
             value = value.item()
@@ -248,8 +258,6 @@ class _Content:
         if derives(kind, np.ndarray):
             self.whole = False
             return {"array": array_type(value), "content": content_hash(value)}
-        if kind is FunctionType:
-            return self._function(value, depth)
         if derives(kind, enum.Enum) or scalar_base(kind) is not None:
             return self._text(value)
         if derives(kind, dict):
@@ -314,7 +322,10 @@ class _Content:
 
 def scalar_base(kind: type) -> Any:
     """The built-in scalar type that a type is or derives from."""
-    return next((base for base in _SCALARS if derives(kind, base)), None)
+    for base in _SCALARS:
+        if derives(kind, base):
+            return base
+    return None
 
 
 def named_text(value: Any) -> str | None:
@@ -327,6 +338,8 @@ def named_text(value: Any) -> str | None:
         if type(function) is FunctionType:
             return f"<bound method {owner}.{function_place(function)}>"
         return f"<bound method of {owner}>"
+    if kind in DTYPES:
+        return dtype_text(value)
     if kind is BuiltinFunctionType or kind is np.ufunc:
         return f"<built-in function {value.__name__}>"
     if kind is ModuleType:
