@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from retrace.store import segments
@@ -87,10 +88,16 @@ class File:
         self._torn = False
         self._size += written
 
-    def turn(self) -> bool:
-        """Close a full segment, so that `open` starts the next one; return whether it did."""
+    def turn(self, finish: Callable[[], None] | None = None) -> bool:
+        """Close a full segment, so that `open` starts the next one; return whether it did.
+
+        Args:
+            finish: called before, to write what still belongs to the full segment.
+        """
         if self._size < _FULL:
             return False
+        if finish is not None:
+            finish()
         self.close()
         self.path, self._size = segments.after(self.path), 0
         return True

@@ -35,8 +35,9 @@ RETRY_SECONDS = 1.0
 """How long to wait before trying again to write a recording that cannot be written."""
 
 _MAX_SHARED = 1 << 10
-_MAX_WAITING = 64
-"""Maximum number of lines that wait to be appended together."""
+_MAX_WAITING, _MAX_WAITING_LENGTH = 64, 1 << 14
+"""Maximum number of lines that wait to be appended together, and of the characters of one:
+together they are no longer than what a full segment leaves room for."""
 _MAX_PARTS = 1 << 16
 """Maximum number of digests kept (about 10 MB); then it starts over."""
 
@@ -99,7 +100,7 @@ class Writer:
         run: Run,
         programs: Sink | None = None,
         redaction: Redaction | None = None,
-        turn: Callable[[], bool] | None = None,
+        turn: Callable[[Callable[[], None]], bool] | None = None,
     ) -> None:
         """Start the recording of `run` with its header; never raises OSError.
 
@@ -109,7 +110,7 @@ class Writer:
             programs: where the text of programs goes; without it, no text is written.
             redaction: what callers pass everything through, if the recording is redacted.
             turn: called before each miss; moves a full sink on to its next segment, and
-                returns whether it did.
+                returns whether it did. Given what writes the lines that wait.
         """
         self.run = run if redaction is None else redaction.run(run)
         self.redaction = redaction
@@ -300,7 +301,8 @@ class Writer:
             return False
         self._waiting.append((line, part))
         # Asked after that: whoever gathers settles after it has stopped.
-        if not at_once and self.gathers() and len(self._waiting) < _MAX_WAITING:
+        waits = len(line) < _MAX_WAITING_LENGTH and len(self._waiting) < _MAX_WAITING
+        if waits and not at_once and self.gathers():
             return True
         return self._append()
 
@@ -359,9 +361,8 @@ class Writer:
         """Continue in the next segment if this one is full, with a header and no known parts."""
         if self._turn is None or not self._open or os.getpid() != self._pid:
             return
-        self.settle()  # what waits belongs to this segment
         try:
-            if self._turn():
+            if self._turn(self.settle):
                 self._headed = False
                 self._begin()
         except OSError as error:
