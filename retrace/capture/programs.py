@@ -7,9 +7,11 @@ drops it first, it is lost, and the loss is counted.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from functools import partial
+from types import CodeType
 from typing import Any
 
 from retrace.capture.background import Background
@@ -17,15 +19,20 @@ from retrace.capture.callbacks import callbacks
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
+from retrace.capture.weak import ByObject
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
-from retrace.model import Program
+from retrace.jax_internals.source_stacks import Frames
+from retrace.model import Listing, Program
 
 NESTED = 48
 """Programs of up to this size are written at once if they are not compiled separately."""
 AHEAD = 1000
 """The same if there may be no compilation at all, since JAX may drop them right away. Tracing
 them took fifteen times as long."""
+_MAX_PART = 200
+"""Maximum number of equations of a sub-jaxpr whose text is kept while JAX keeps the jaxpr."""
+_MAX_PARTS = 4096
 
 
 def _is_library(filename: str) -> bool | None:
@@ -38,14 +45,52 @@ def _is_library(filename: str) -> bool | None:
             return None
 
 
-def transcript(jaxpr: Any, *, with_names: bool = True) -> Transcript:
+_frames: ByObject[Frames] = ByObject()
+"""The frames of functions in earlier programs, by instruction."""
+
+
+def _frames_of(code: CodeType) -> Frames:
+    return _frames.of(code, dict) if _names_stay() else {}
+
+
+def _names_stay() -> bool:
+    """Whether files keep their names: a notebook's cell has that of its latest run."""
+    return "IPython" not in sys.modules
+
+
+class _Parts(ByObject[tuple[Listing, ...]]):
+    """Sub-jaxprs that were written down: JAX uses those of `jnp` in many programs."""
+
+    def put(self, thing: Any, value: tuple[Listing, ...]) -> bool:
+        if value[-1].size > _MAX_PART:
+            return False
+        if len(self) >= _MAX_PARTS:
+            self.clear()
+        return super().put(thing, value)
+
+
+_parts = _Parts()
+
+
+def transcript(jaxpr: Any, *, is_part: bool = False, with_names: bool = True) -> Transcript:
     """Write down a program, with its source lines.
 
     Args:
         jaxpr: the program.
+        is_part: whether it will be part of a program that is still being traced.
         with_names: whether to include the names of functions called inside.
     """
-    found = transcribe(jaxpr, _is_library, shown, _plain, with_names=with_names)
+    known = _parts if with_names and _names_stay() else None
+    found = transcribe(
+        jaxpr,
+        _is_library,
+        shown,
+        _plain,
+        frames=_frames_of,
+        known=known,
+        is_part=is_part,
+        with_names=with_names,
+    )
     calls = callbacks(found.program.listing, found.listings)
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
 
@@ -92,7 +137,7 @@ class Programs:
         if not names.shows(losses.COMPILATIONS):
             at_once = max(at_once, AHEAD)  # it is unknown how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
-            self._known(number, transcript(jaxpr))
+            self._known(number, transcript(jaxpr, is_part=at_once == NESTED))
         else:
             self._waiting[number] = weakref.ref(jaxpr)
             self._background.program(partial(self._walk, number))

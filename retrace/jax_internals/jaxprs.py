@@ -18,8 +18,8 @@ import enum
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable
-from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, NamedTuple, cast
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any, NamedTuple, Protocol, cast
 
 import jax
 import numpy as np
@@ -42,10 +42,12 @@ from retrace.jax_internals.names_values import (
     JAXPR,
     LITERAL,
     TYPE_TEXT,
+    UNSPECIFIED,
     WEAK_TYPE,
 )
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
-from retrace.model import Frame, Listing, Program, Stack
+from retrace.jax_internals.source_stacks import Frames, Stacks
+from retrace.model import Listing, Program, Stack
 
 _MAX_DEPTH = 20
 
@@ -68,13 +70,11 @@ class Transcript(NamedTuple):
     user may change them in place, while the compiled program keeps the earlier content."""
 
 
-def fingerprint(jaxpr: Any) -> Program:
-    """The content hash of a jaxpr, and its number of equations including sub-jaxprs.
+class Known(Protocol):
+    """Programs that were written down before, with their sub-jaxprs, innermost first."""
 
-    The hash is the same in every process with the same JAX. Device arrays are
-    identified only by their type, and functions among the parameters by their name.
-    """
-    return transcribe(jaxpr).program
+    def get(self, thing: Any) -> tuple[Listing, ...] | None: ...
+    def put(self, thing: Any, value: tuple[Listing, ...]) -> object: ...
 
 
 def transcribe(
@@ -83,6 +83,9 @@ def transcribe(
     shown: Callable[[str], str] = str,
     plain: Callable[[Any], str | None] = lambda _: None,
     *,
+    frames: Callable[[CodeType], Frames] = lambda _: {},
+    known: Known | None = None,
+    is_part: bool = False,
     with_rules: bool = True,
     with_names: bool = True,
 ) -> Transcript:
@@ -94,10 +97,15 @@ def transcribe(
             Without it, no source lines are recorded.
         shown: the display name of a file.
         plain: the content of a value held by a custom rule; None if unknown.
+        frames: the frames of a code object by instruction, as far as they are known; those that
+            are missing are added.
+        known: sub-jaxprs that earlier walks with the same arguments met; others are added.
+        is_part: whether the whole is a sub-jaxpr as well, of a program still being traced.
         with_rules: whether to include the content of custom rules.
         with_names: whether to include the names of functions called inside.
     """
-    walk = _Walk(is_library, shown, plain, with_rules, with_names)
+    stacks = None if is_library is None else Stacks(is_library, shown, frames)
+    walk = _Walk(stacks, plain, known, is_part, with_rules, with_names)
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id, results=result_paths.digest(jaxpr))
     return Transcript(
@@ -126,19 +134,15 @@ def has_at_most(jaxpr: Any, equations: int) -> bool:
     return equations >= 0
 
 
-_BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
-"""Where the trace of a program begins; since jax 0.10 tracebacks already end there."""
-_MAX_FRAMES = 32
-
-
 class _Walk:
     """One walk over a program, which remembers what it has seen by `id`."""
 
     def __init__(
         self,
-        is_library: Callable[[str], bool | None] | None,
-        shown: Callable[[str], str],
+        stacks: Stacks | None,
         plain: Callable[[Any], str | None],
+        known: Known | None,
+        is_part: bool,
         with_rules: bool,
         with_names: bool,
     ) -> None:
@@ -150,8 +154,10 @@ class _Walk:
         self._rules = Rules(plain, self.held.append)
         self._in_rule, self._with_rules = False, with_rules
         self._with_names = with_names
-        self._is_library = is_library
-        self._shown = shown
+        self._stacks = stacks
+        self._known, self._is_part = known, is_part
+        self._held_by_parts = 0
+        """How many parts of the program were met that are more than their text."""
         self._programs: dict[int, Listing] = {}
         self._types: dict[int, str] = {}
         self._alive: list[Any] = []
@@ -159,23 +165,36 @@ class _Walk:
         self._inner: dict[str, Listing] = {}
         """The sub-jaxprs of the current program, by hash."""
         self._size = 0
-        self._stacks: dict[Any, Stack] = {}
-        self._frames: dict[tuple[int, int], Frame | None] = {}
 
     def program(self, jaxpr: Any) -> Listing:
         listing = self._programs.get(id(jaxpr))
         if listing is None:
-            outer, self._inner = self._inner, {}
-            size, self._size = self._size, 0
-            in_rule = self._in_rule
-            listing = self._listing(jaxpr)
-            self._inner, self._size, self._in_rule = outer, size, in_rule
+            is_part = self._is_part or bool(self._alive)
             self._alive.append(jaxpr)
+            known = None if self._known is None else self._known.get(jaxpr)
+            if known is not None:
+                self.listings.update([(one.id, one) for one in known])
+                listing = known[-1]
+            else:
+                outer, self._inner = self._inner, {}
+                size, self._size = self._size, 0
+                in_rule, before = self._in_rule, self._held_by_parts
+                listing = self._listing(jaxpr)
+                self._inner, self._size, self._in_rule = outer, size, in_rule
+                self.listings[listing.id] = listing
+                if self._known is not None and is_part and before == self._held_by_parts:
+                    self._known.put(jaxpr, self._with_parts(listing))
             self._programs[id(jaxpr)] = listing
-            self.listings[listing.id] = listing
         self._inner[listing.hash] = listing
         self._size += listing.size
         return listing
+
+    def _with_parts(self, listing: Listing) -> tuple[Listing, ...]:
+        """A program and its sub-jaxprs, innermost first."""
+        found: dict[str, Listing] = {}
+        for inner in (listing.inner or {}).values():
+            found.update([(one.id, one) for one in self._with_parts(self.listings[inner])])
+        return (*found.values(), listing)
 
     def _listing(self, jaxpr: Any) -> Listing:
         inner = getattr(jaxpr, "jaxpr", jaxpr)
@@ -192,7 +211,7 @@ class _Walk:
         places: list[int] = []
         stacks: dict[Any, int] = {}
         literal = LITERAL.get()
-        located = self._is_library is not None
+        located = self._stacks
         for equation in inner.eqns:
             arguments: list[str] = []
             for variable in equation.invars:
@@ -213,7 +232,7 @@ class _Walk:
             taken = " ".join(arguments)
             made_of = f"{equation.primitive.name}\t{taken}\t{' '.join(results)}"
             equations.append(made_of + parameters)
-            if located:
+            if located is not None:
                 places.append(stacks.setdefault(equation.source_info.traceback, len(stacks)))
         outputs = tuple(
             [
@@ -225,16 +244,20 @@ class _Walk:
         digest = hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16)
         digest.update(array("q", wires).tobytes())
         hash_ = digest.hexdigest()
-        known: dict[Stack, int] = {}
+        known: dict[str, int] = {}
+        distinct: list[Stack] = []
         # Columns of the same line count as one place.
-        renumbered = [
-            known.setdefault(self._stack(traceback), len(known)) for traceback in stacks
-        ]
-        if len(known) < len(stacks):
-            places = [renumbered[index] for index in places]
-        distinct = tuple(known)
+        if located is not None:
+            renumbered: list[int] = []
+            for traceback in stacks:
+                text, stack = located.of(traceback)
+                renumbered.append(known.setdefault(text, len(known)))
+                if len(distinct) < len(known):
+                    distinct.append(stack)
+            if len(known) < len(stacks):
+                places = [renumbered[index] for index in places]
         contained = {hash_: listing.id for hash_, listing in self._inner.items()}
-        named = f"{hash_} {distinct} {array('l', places).tobytes().hex()} {contained}"
+        named = f"{hash_} {list(known)} {array('l', places).tobytes().hex()} {contained}"
         return Listing(
             id=hashlib.blake2b(named.encode(errors="replace"), digest_size=12).hexdigest(),
             hash=hash_,
@@ -244,36 +267,10 @@ class _Walk:
             equations=equations,
             wires=wires,
             places=places,
-            stacks=distinct,
+            stacks=tuple(distinct),
             outputs=outputs,
             inner=contained,
         )
-
-    def _stack(self, traceback: Any) -> Stack:
-        if traceback is None:
-            return ()
-        found = self._stacks.get(traceback)
-        if found is None:
-            frames: list[Frame] = []
-            for code, position in zip(*traceback.raw_frames(), strict=True):
-                if code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py"):
-                    break
-                key = (id(code), position)
-                if key not in self._frames:
-                    self._frames[key] = self._frame(traceback, code, position)
-                if (frame := self._frames[key]) is not None:
-                    frames.append(frame)
-            found = self._stacks[traceback] = tuple(frames[:_MAX_FRAMES])
-        return found
-
-    def _frame(self, traceback: Any, code: Any, position: int) -> Frame | None:
-        assert self._is_library is not None
-        library = self._is_library(code.co_filename)
-        if library is None:
-            return None
-        line = type(traceback).code_addr2line(code, position)
-        file = self._shown(code.co_filename)
-        return Frame(file, line, code.co_qualname, code.co_firstlineno, library)
 
     def _type(self, aval: Any) -> str:
         text = self._types.get(id(aval))
@@ -293,6 +290,7 @@ class _Walk:
                 return base.__repr__(value)
         if is_on_host(value):
             held = np.asarray(value)
+            self._held_by_parts += bool(held.shape)
             if held.nbytes > MAX_CONTENT:
                 self.large.append(held)
             text = array_text(held)
@@ -302,6 +300,7 @@ class _Walk:
         aval = getattr(value, "aval", None)
         if aval is None:
             return f"<{type(value).__name__}>"
+        self._held_by_parts += 1
         self.arrays.append(value)
         return f"<array>{self._type(aval)}"
 
@@ -339,6 +338,8 @@ class _Walk:
         return self._object(value, kind, depth)
 
     def _object(self, value: Any, kind: type, depth: int) -> str:
+        if kind is UNSPECIFIED.get():  # one for each argument and result of a jitted function
+            return f"<{kind.__name__} >"
         if isinstance(value, ABSTRACT.get() or ()):
             return self._type(value)
         if isinstance(value, np.dtype):
@@ -360,12 +361,14 @@ class _Walk:
             ]
             return f"{kind.__name__}({','.join(texts)})"
         if (held := hi_primitives.parameters(value, kind)) is not None:
+            self._held_by_parts += 1
             return f"{kind.__name__}{self._value(held, depth + 1)}"
         if kind.__module__ == "jax._src.flattree":
             return repr(value)  # the arguments that a scan carries; since jax 0.12
         if symbolic(value) is not None:
             return written(value)
         if self._in_rule and (kind is FunctionType or kind.__name__ in _CALLS):
+            self._held_by_parts += 1
             return self._rules.text(value, self._constant)
         # User functions and objects: their content is not part of the program.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""

@@ -33,8 +33,9 @@ WRITERS: dict[type, Callable[[Any], str]] = {
     **dict.fromkeys((bool, float, complex, str, type(None)), repr),
     int: _integer,
     bytes: _binary,
+    **dict.fromkeys(map(type, map(np.dtype, "?bhilBHILefdFD")), dtype_name),
 }
-"""How built-in Python values are written, by type."""
+"""How values of Python's built-in types, and dtypes of numbers, are written, by type."""
 
 
 def is_on_host(value: Any) -> bool:

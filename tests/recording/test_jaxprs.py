@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from retrace.jax_internals.jaxprs import fingerprint
-from retrace.model import Program
+from retrace.capture.weak import ByObject
+from retrace.jax_internals.jaxprs import transcribe
+from retrace.model import Listing, Program
 
 
 def take(function: Callable[..., Any], *args: Any) -> Program:
-    return fingerprint(jax.jit(function).trace(*args).jaxpr)
+    return transcribe(jax.jit(function).trace(*args).jaxpr).program
 
 
 ones = np.ones(3, np.float32)
@@ -83,6 +84,38 @@ def test_a_program_traced_again_is_the_same(name: str) -> None:
     assert take(lambda *again: function(*again), *args) == first
 
 
+class Known(ByObject[tuple[Listing, ...]]):
+    used = 0
+
+    def get(self, thing: Any) -> tuple[Listing, ...] | None:
+        found = super().get(thing)
+        self.used += found is not None
+        return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_known_of_sub_programs_changes_nothing(name: str) -> None:
+    function, args = PROGRAMS[name]
+    inner = jax.jit(function)
+    program = jax.jit(lambda *args: (inner(*args), inner(*args))).trace(*args).jaxpr
+    fresh = transcribe(program, lambda _: False)
+    known = Known()
+    for _ in range(2):
+        assert transcribe(program, lambda _: False, known=known) == fresh
+    if name == "first":
+        assert known.used == 1
+
+
+def test_an_array_changed_in_place_is_read_each_time() -> None:
+    held = np.zeros(3, np.float32)
+    inner = jax.jit(lambda x: x + held)
+    program = jax.jit(lambda x: inner(x)).trace(ones).jaxpr
+    known = Known()
+    for number in range(3):
+        held[0] = number
+        assert transcribe(program, known=known) == transcribe(program)
+
+
 def test_variables_have_no_names() -> None:
     def swapped(x: Any) -> Any:
         unused = x
@@ -113,7 +146,7 @@ def test_an_array_on_a_device_is_told_by_its_type(monkeypatch: pytest.MonkeyPatc
     if all(type(program.consts[0]) is kind for program in programs):
         monkeypatch.setattr(kind, "__array__", refuse)
         monkeypatch.setattr(kind, "_value", property(refuse))
-        assert fingerprint(programs[0]) == fingerprint(programs[1])
+        assert transcribe(programs[0]).program == transcribe(programs[1]).program
 
 
 def test_large_constants_are_told_by_their_type() -> None:
@@ -123,14 +156,15 @@ def test_large_constants_are_told_by_their_type() -> None:
 
 _PROCESS = """
 import jax, jax.numpy as jnp, numpy as np
-from retrace.jax_internals.jaxprs import fingerprint
+from retrace.capture.weak import ByObject
+from retrace.jax_internals.jaxprs import transcribe
 
 def program(x, key):
     y, _ = jax.lax.scan(lambda c, v: (c * v + np.arange(3.0, dtype="f4").sum(), None), 1.0, x)
     z = jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct((), "f4"), y)
     return jax.nn.relu(x) + jax.random.normal(key, (3,)) * z, {"a": y, "b": jax.jit(jnp.cos)(x)}
 
-print(fingerprint(jax.jit(program).trace(jnp.ones(3), jax.random.key(0)).jaxpr))
+print(transcribe(jax.jit(program).trace(jnp.ones(3), jax.random.key(0)).jaxpr).program)
 """
 
 

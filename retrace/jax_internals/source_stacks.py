@@ -1,0 +1,66 @@
+"""The source lines of equations: JAX's tracebacks as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, TypeAlias
+
+from retrace.model import Frame, Stack
+
+Frames: TypeAlias = dict[int, tuple[str, Frame] | None]
+"""The frames of a function by instruction, each with its text; None for one of JAX."""
+
+_BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
+"""Where the trace of a program begins; since jax 0.10 tracebacks already end there."""
+_MAX_FRAMES = 32
+
+
+class Stacks:
+    """The stacks of one walk over a program."""
+
+    def __init__(
+        self,
+        is_library: Callable[[str], bool | None],
+        shown: Callable[[str], str],
+        frames: Callable[[CodeType], Frames],
+    ) -> None:
+        """Take what `jaxprs.transcribe` was given."""
+        self._is_library = is_library
+        self._shown = shown
+        self._frames_of = frames
+        self._stacks: dict[Any, tuple[str, Stack]] = {}
+        self._frames: dict[int, Frames] = {}
+
+    def of(self, traceback: Any) -> tuple[str, Stack]:
+        """The lines that a traceback names, innermost first, without those of JAX.
+
+        Next to them is their text, which is quicker to compare and to hash.
+        """
+        if traceback is None:
+            return "", ()
+        found = self._stacks.get(traceback)
+        if found is None:
+            texts: list[str] = []
+            frames: list[Frame] = []
+            for code, position in zip(*traceback.raw_frames(), strict=True):
+                if code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py"):
+                    break
+                if (known := self._frames.get(id(code))) is None:
+                    known = self._frames[id(code)] = self._frames_of(code)
+                if position not in known:
+                    known[position] = self._frame(traceback, code, position)
+                if (frame := known[position]) is not None and len(frames) < _MAX_FRAMES:
+                    texts.append(frame[0])
+                    frames.append(frame[1])
+            found = self._stacks[traceback] = ("".join(texts), tuple(frames))
+        return found
+
+    def _frame(self, traceback: Any, code: CodeType, position: int) -> tuple[str, Frame] | None:
+        library = self._is_library(code.co_filename)
+        if library is None:
+            return None
+        line = type(traceback).code_addr2line(code, position)
+        file = self._shown(code.co_filename)
+        frame = Frame(file, line, code.co_qualname, code.co_firstlineno, library)
+        return repr(tuple(frame)), frame
