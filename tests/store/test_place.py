@@ -53,7 +53,7 @@ def test_the_newest_is_the_one_started_last(here: Path) -> None:
 
 def test_without_recordings_the_error_says_what_to_do() -> None:
     assert list(recordings()) == []
-    with pytest.raises(UnreadableError, match="make one with `retrace run SCRIPT`"):
+    with pytest.raises(UnreadableError, match="`retrace run SCRIPT`"):
         newest()
 
 

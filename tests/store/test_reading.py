@@ -13,6 +13,7 @@ import pytest
 from retrace.errors import UnreadableError
 from retrace.model import Run
 from retrace.store import bounded_lines as lines_module
+from retrace.store import losses
 from retrace.store.place import holds_recording
 from retrace.store.reader import read, read_lines
 from retrace.store.sinks import File
@@ -91,9 +92,9 @@ def test_invalid_data_is_one_unreadable_line_and_no_more(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"amend":5,"inner":1}', "a later line about a miss that is missing"),
-        ('{"miss":1,"at":1.0,"thread":"t","function":7}', "a miss whose key is missing"),
-        ('{"miss":1,"at":1.0,"thread":"t","function":1}', "a miss whose key is missing"),
+        ('{"amend":5,"inner":1}', losses.LATER_LINE),
+        ('{"miss":1,"at":1.0,"thread":"t","function":7}', losses.KEY),
+        ('{"miss":1,"at":1.0,"thread":"t","function":1}', losses.KEY),
         ('{"loss":"said by the recorder","count":1}', "said by the recorder"),
     ],
 )
@@ -108,13 +109,13 @@ def test_a_missing_parent_leaves_the_miss(parent: int) -> None:
     child = MISS.replace('"miss":0', '"miss":1').replace("}", f',"parent":{parent}}}')
     recording = read_lines([*GOOD, child])
     assert [miss.parent for miss in recording.misses] == [None, None]
-    assert recording.runs[0].losses == {"the enclosing miss is missing": 1}
+    assert recording.runs[0].losses == {losses.PARENT: 1}
 
 
 def test_a_missing_call_site_leaves_the_miss() -> None:
     recording = read_lines([*GOOD[:3], MISS.replace("}", ',"call_site":5}')])
     assert [miss.call_site for miss in recording.misses] == [None]
-    assert recording.runs[0].losses == {"a call site is missing": 1}
+    assert recording.runs[0].losses == {losses.CALL_SITE: 1}
 
 
 def test_misses_come_in_the_order_in_which_they_started() -> None:
@@ -178,22 +179,22 @@ def test_a_copy_of_a_file_is_a_loss(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").write_text("\n".join([*GOOD, ""]))
     recording = read([tmp_path])
     assert len(recording.misses) == 1
-    assert recording.runs[0].losses == {"a second file of the same process was left out": 1}
+    assert recording.runs[0].losses == {losses.SECOND_FILE: 1}
 
 
 def test_a_directory_without_recordings_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match=r"retrace run --out .* SCRIPT"):
         read([tmp_path])
-    with pytest.raises(UnreadableError, match="no such file or directory"):
+    with pytest.raises(UnreadableError, match="no such file"):
         read([tmp_path / "missing"])
     (tmp_path / "notes.jsonl").write_text("hello\n")
     with pytest.raises(UnreadableError, match="no recording in"):
         read([tmp_path])
-    with pytest.raises(UnreadableError, match="is not a recording"):
+    with pytest.raises(UnreadableError, match="not a recording"):
         read([tmp_path / "notes.jsonl"])
     (tmp_path / "inner").mkdir()
     Writer(File(tmp_path / "inner" / "abc.jsonl"), Run("abc", "h", 1, None, 1.0, [], "", "", ""))
-    with pytest.raises(UnreadableError, match=r"there is one in .*inner: name that"):
+    with pytest.raises(UnreadableError, match=rf"one in {tmp_path / 'inner'}:"):
         read([tmp_path])
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from retrace.model import Run, Stage
 from retrace.store import writer as writer_module
+from retrace.store.losses import TOO_LARGE
 from retrace.store.reader import read, read_lines
 from retrace.store.schema import MAX_LINE_BYTES
 from retrace.store.sinks import File, Memory
@@ -293,7 +294,7 @@ def test_a_line_too_long_for_readers_is_counted() -> None:
     sink = Memory()
     writer = Writer(sink, RUN)
     writer.part("static", [["x", ["str", "y" * MAX_LINE_BYTES, None, False, None]]])
-    assert read_lines(sink.lines).runs[0].losses == {"too large to be recorded": 1}
+    assert read_lines(sink.lines).runs[0].losses == {TOO_LARGE: 1}
 
 
 def test_a_line_after_the_end_reopens_the_recording(tmp_path: Path) -> None:
