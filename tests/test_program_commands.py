@@ -32,7 +32,7 @@ def retrace(*arguments: str, cwd: Path, code: int = 0) -> str:
 def test_without_misses_there_is_no_program_to_count(tmp_path: Path) -> None:
     (tmp_path / "quiet.py").write_text("import jax")
     retrace("run", "--quiet", "--out", "recording", "quiet.py", cwd=tmp_path)
-    assert "no misses were recorded" in retrace("programs", "recording", cwd=tmp_path, code=2)
+    assert "no misses were" in retrace("programs", "recording", cwd=tmp_path, code=2)
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,7 @@ def test_show_prints_the_equations_that_differ(folder: Path) -> None:
     short = retrace("show", "step #5", "recording", cwd=folder)
     assert len(short.splitlines()) < min(40, len(printed.splitlines()))
     assert "  + abs(" not in short
-    assert short.rstrip().endswith(
-        "add --program to see the whole key and what differs in the program"
-    )
+    assert "--program" in short and "--program" not in printed
 
 
 def test_programs_counts_equations_by_line(folder: Path) -> None:

@@ -53,13 +53,9 @@ MISSES = {
     "shape": (STEP, "step(x[: 3 + index])", "because   shape"),
     "dtype": (STEP, "step(x.astype([np.float32, np.int32][index]))", "because   dtype"),
     "weak_type": (STEP, "step([1.0, jnp.float32(1)][index])", "because   weak type"),
-    "redefined": (MADE, "made()(x)", "the `def` ran again"),
-    "partial": (
-        UNJITTED,
-        "jax.jit(functools.partial(step, y=2.0))(x)",
-        "a new partial was created",
-    ),
-    "transform": (UNJITTED, "jax.jit(jax.vmap(step))(x)", "the transform was applied again"),
+    "redefined": (MADE, "made()(x)", "`def` ran again"),
+    "partial": (UNJITTED, "jax.jit(functools.partial(step, y=2.0))(x)", "a new partial"),
+    "transform": (UNJITTED, "jax.jit(jax.vmap(step))(x)", "transform was applied"),
     "static": (
         "@functools.partial(jax.jit, static_argnames='y')\n" + UNJITTED,
         "step(x, y=index)",
@@ -76,7 +72,7 @@ MISSES = {
         "jax.config.update('jax_default_matmul_precision', [None, 'float32'][index]); step(x)",
         "because   config   jax_default_matmul_precision",
     ),
-    "cleared": (STEP, "jax.clear_caches(); step(x)", "cleared from the cache by"),
+    "cleared": (STEP, "jax.clear_caches(); step(x)", "was cleared from"),
 }
 
 GUARDS = """

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from retrace.model import Reason
+from retrace.store.reader import read
 
 pytestmark = pytest.mark.drawn
 
@@ -155,12 +159,14 @@ def test_without_values_and_every_so_often(tmp_path: Path) -> None:
 
 def test_with_time_limits(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(WAITING)
-    each = retrace("run", "--audit", "--audit-seconds=0.1", "program.py", cwd=tmp_path)
-    every = retrace("run", "--audit-total=0", "program.py", cwd=tmp_path)
+    for limit, reason in (("--audit-seconds=0.1", Reason.SLOW), ("--audit-total=0", Reason.TIME)):
+        out = tmp_path / reason
+        done = retrace("run", "--audit", limit, "--out", str(out), "program.py", cwd=tmp_path)
+        assert done.returncode == 0 and "step" in done.stderr, done.stderr
+        (audit,) = read([out]).audits
+        assert [one.reason for one in audit.checked] == [reason]
     nonsense = retrace("run", "--audit", "--audit-seconds=-1", "program.py", cwd=tmp_path)
-    assert "tracing it again took longer than the limit" in " ".join(each.stderr.split())
-    assert "the audit ran out of time" in " ".join(every.stderr.split())
-    assert (each.returncode, every.returncode, nonsense.returncode) == (0, 0, 2)
+    assert nonsense.returncode == 2
 
 
 def test_by_a_marker(tmp_path: Path) -> None:
@@ -170,16 +176,16 @@ def test_by_a_marker(tmp_path: Path) -> None:
     # Programs dropped by the end were not checked, and the test does not pass silently.
     told = [line for line in done.stdout.splitlines() if "could not check" in line]
     assert ["1 of 1" in told[0], "1 of 2" in told[1]] == [True, True], told
-    assert "FAILED test_it.py::test_stale - Failed: <lambda> is out of date: scale" in done.stdout
+    assert re.search("FAILED test_it.py::test_stale - Failed: <lambda> .*: scale", done.stdout)
     assert "test_nonsense" in done.stdout
-    assert 'audit_seconds limits the audit of stale="fail"' in done.stdout
+    assert re.search('audit_seconds .*stale="fail"', done.stdout)
 
 
 def test_by_a_marker_with_a_time_limit(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SLOW_TESTS)
     done = checked_by_pytest(tmp_path)
     assert "1 passed, 1 warning" in done.stdout, done.stdout
-    assert "up to date: step (tracing it again took longer than the limit" in done.stdout
+    assert re.search(r": step \(.* limit", done.stdout), done.stdout
 
 
 def checked_by_pytest(folder: Path) -> subprocess.CompletedProcess[str]:

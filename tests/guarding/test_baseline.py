@@ -114,7 +114,7 @@ def test_it_is_written_once_and_then_checked(project: Project) -> None:
     assert '+"app/train.py::Model.loss" = { first-trace = 1 }' in done.stdout
     kept = project.baseline.stat().st_mtime_ns
     done = project.retrace("check", "--update", "usual")
-    assert (done.returncode, done.stdout) == (0, "") and "is up to date" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "") and "up to date" in done.stderr
     assert project.baseline.stat().st_mtime_ns == kept
     done = project.retrace("check", "usual")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -155,11 +155,12 @@ def test_other_programs_and_tests_are_kept(project: Project) -> None:
     others = '\n[programs."other.py"]\n"other.py::f" = { first-trace = 2 }\n\n[tests]\n'
     project.baseline.write_text(WRITTEN + others)
     done = project.retrace("check", "--update", "usual")
-    assert "is up to date" in done.stderr
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert project.baseline.read_text() == WRITTEN + others
     (project.folder / "app" / "next.py").write_text("import jax\njax.jit(lambda x: x)(1)\n")
     project.record("next", program="app/next.py")
     done = project.retrace("check", "next")
-    assert done.returncode == 0 and "has no entry for app/next.py" in done.stderr, done.stderr
+    assert done.returncode == 0 and "no entry for app/next.py" in done.stderr, done.stderr
     done = project.retrace("check", "--update", "next")
     assert "1 added" in done.stderr, done.stderr
     assert WRITTEN.partition("[programs")[2] in project.baseline.read_text()
@@ -170,7 +171,8 @@ def test_a_recording_from_elsewhere_has_the_same_names(project: Project, tmp_pat
     other = Project(tmp_path / "another" / "machine")
     other.record("usual", program=str(other.folder / "app" / "train.py"))
     done = project.retrace("check", "--update", str(other.folder / "usual"))
-    assert "is up to date" in done.stderr, done.stdout + done.stderr
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert project.baseline.read_text() == WRITTEN
 
 
 def test_it_is_checked_from_a_subfolder_too(project: Project) -> None:
@@ -192,7 +194,7 @@ def test_an_interrupted_recording_lowers_nothing(project: Project, tmp_path: Pat
         lines = file.read_text().splitlines(keepends=True)
         (tmp_path / file.name).write_text("".join(lines[: len(lines) // 2]))
     done = project.retrace("check", str(tmp_path))
-    assert done.returncode == 2 and "app/train.py was not recorded to its end" in done.stderr
+    assert done.returncode == 2 and "app/train.py was not recorded" in done.stderr
     done = project.retrace("check", "--update", str(tmp_path))
     assert done.returncode == 2 and project.baseline.read_text() == WRITTEN, done.stderr
 
@@ -211,7 +213,7 @@ def test_budgets_and_baseline_are_checked_together(project: Project) -> None:
     assert (project.folder / "base.toml").read_text() == WRITTEN
     project.settings("[tool.retrace]\nbaseline = 3\n")
     done = project.retrace("check", "usual")
-    assert done.returncode == 2 and "baseline must be a path" in done.stderr
+    assert done.returncode == 2 and "baseline must be" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -220,9 +222,9 @@ def test_budgets_and_baseline_are_checked_together(project: Project) -> None:
         (WRITTEN.replace("/1", "/9"), "has the schema 'retrace-baseline/9'"),
         (WRITTEN.replace("schema", "format"), "has no schema"),
         (WRITTEN.replace("[programs", "[program"), "did you mean programs"),
-        (WRITTEN.replace("= { first-trace = 1 }", "= 1"), "is not a table"),
-        (WRITTEN.replace("= 1 }", "= true }"), "a number of 1 or more"),
-        ("\x00", "is not valid TOML"),
+        (WRITTEN.replace("= { first-trace = 1 }", "= 1"), "not a table"),
+        (WRITTEN.replace("= 1 }", "= true }"), "1 or more, not True"),
+        ("\x00", "not valid TOML"),
     ],
 )
 def test_an_invalid_baseline_is_reported_in_one_line(

@@ -130,7 +130,7 @@ def test_it_is_written_once_and_then_checked(tmp_path: Path) -> None:
     assert "4 added" in done.stdout and '+"library.py::step" = { first-trace = 1 }' in done.stdout
     kept = suite.baseline.stat().st_mtime_ns
     done = suite.run("--retrace-update")
-    assert "is up to date" in done.stdout and suite.baseline.stat().st_mtime_ns == kept
+    assert "up to date" in done.stdout and suite.baseline.stat().st_mtime_ns == kept
     done = suite.run()
     assert done.returncode == 0 and "retrace:" not in done.stdout, done.stdout
 
@@ -141,7 +141,7 @@ def test_a_selection_or_another_order_is_no_alarm(suite: Suite) -> None:
         done = suite.run(*selection)
         assert done.returncode == 0 and "baseline" not in done.stdout, done.stdout
         done = suite.run("--retrace-update", *selection)
-        assert "is up to date" in done.stdout, done.stdout
+        assert "up to date" in done.stdout, done.stdout
     assert suite.baseline.read_text() == WRITTEN
 
 
@@ -154,7 +154,7 @@ def test_new_misses_are_explained_as_a_diff(suite: Suite) -> None:
     assert "library.py::step missed JAX's caches 3 times, twice in" in done.stdout
     assert '-"library.py::step" = { shape-changed = 1 }' in done.stdout
     assert '+"library.py::step" = { shape-changed = 2 }' in done.stdout
-    assert "function-redefined +1" in done.stdout and "the `def` ran again" in done.stdout
+    assert "function-redefined +1" in done.stdout and "inner traced again" in done.stdout
     assert "float32[4]" in done.stdout and "--retrace-update" in done.stdout
     assert suite.baseline.read_text() == WRITTEN
     # Running some tests does not change the entries of others.
@@ -183,7 +183,7 @@ def test_unneeded_entries_are_reported_and_dropped(suite: Suite) -> None:
     suite.edit("test_second.py", "def test_local", "def test_renamed")
     done = suite.run()
     assert done.returncode == 0, done.stdout
-    assert "2 entries of retrace-baseline.toml can be lowered or dropped" in done.stdout
+    assert "2 entries of retrace-baseline.toml" in done.stdout
     assert '-[tests."test_second.py::test_local"]' in done.stdout
     # If a single test is selected, nothing is known about the others.
     done = suite.run("test_second.py::test_again")
@@ -215,7 +215,7 @@ def test_workers_are_one_suite(tmp_path: Path) -> None:
     assert done.returncode == 0 and "not in" not in done.stdout, done.stdout
     suite.baseline.write_text(WRITTEN)
     done = suite.run("-n", "2", "--retrace-update")
-    assert "is up to date" in done.stdout and suite.baseline.read_text() == WRITTEN
+    assert "up to date" in done.stdout and suite.baseline.read_text() == WRITTEN
     suite.edit("test_second.py", "    step(ones(2))", "    step(ones(7)), step(ones(8))")
     done = suite.run("-n", "2")
     assert done.returncode == 1 and "library.py::step missed" in done.stdout, done.stdout
@@ -227,8 +227,8 @@ def test_workers_are_one_suite(tmp_path: Path) -> None:
     [
         (WRITTEN.replace("/1", "/9"), "has the schema 'retrace-baseline/9'"),
         (WRITTEN.replace("shape-changed", "shape-chnged"), "did you mean shape-changed"),
-        (WRITTEN.replace("= 1 }", "= 0 }"), "a number of 1 or more"),
-        ("<<<<<<< HEAD\n" + WRITTEN, "is not valid TOML"),
+        (WRITTEN.replace("= 1 }", "= 0 }"), "1 or more, not 0"),
+        ("<<<<<<< HEAD\n" + WRITTEN, "not valid TOML"),
     ],
 )
 def test_an_invalid_baseline_is_reported_in_one_line(

@@ -73,10 +73,10 @@ def test_an_excess_is_explained(project: Path) -> None:
         ("", "has no budgets"),
         ("[tool.retrace.budget]\n", "did you mean budgets"),
         ("[tool.retrace.budgets.f]\ntrace = 1\n", "did you mean traces"),
-        ("[tool.retrace.budgets.f]\ntraces = -1\n", "a number of 0 or more"),
+        ("[tool.retrace.budgets.f]\ntraces = -1\n", "0 or more, not -1"),
         ("[tool.retrace.budgets.f]\nallow = ['shapes-changed']\ntraces = 1\n", "shape-changed"),
-        ("[tool.retrace.budgets]\nf = 1\n", "is not a table"),
-        ("[tool\n", "is not valid TOML"),
+        ("[tool.retrace.budgets]\nf = 1\n", "not a table"),
+        ("[tool\n", "not valid TOML"),
     ],
 )
 def test_an_error_in_the_file_is_reported_in_one_line(
@@ -145,7 +145,7 @@ def test_a_budget_that_never_matched_is_not_held(project: Path) -> None:
 
 
 def test_why_nothing_can_be_checked_is_annotated(project: Path) -> None:
-    for budgets, said in (("[tool\n", "is not valid TOML"), ("", "has no budgets")):
+    for budgets, said in (("[tool\n", "not valid TOML"), ("", "has no budgets")):
         done = run(project, "check", "--format", "github", budgets=budgets)
         assert done.returncode == 2 and done.stdout.count("\n") == 1
         assert done.stdout.startswith("::error title=retrace check::") and said in done.stdout
@@ -203,13 +203,13 @@ def test_a_killed_program_proves_no_budget(tmp_path: Path) -> None:
     assert recorded("recorded", KILLED) == -signal.SIGKILL
     held = '[tool.retrace.budgets."<lambda>"]\ntraces = 3\n'
     done = run(tmp_path, "check", budgets=held)
-    assert done.returncode == 2 and "did not end (killed, or still running)" in done.stderr
+    assert done.returncode == 2 and "did not end" in done.stderr
     assert "budget" not in done.stderr and "exceed no limit" in done.stderr
     done = run(tmp_path, "check", "--update", budgets=held)
     assert done.returncode == 2 and not (tmp_path / "retrace-baseline.toml").exists()
     # An excess is one, whatever happened to the program later.
     done = run(tmp_path, "check", budgets=held.replace("3", "2"))
-    assert done.returncode == 1 and "was traced 3 times" in done.stdout
+    assert done.returncode == 1 and "<lambda> was traced 3" in done.stdout
     assert "did not end" in done.stderr
 
     # Nor is a step of a plan confirmed by it.
@@ -219,8 +219,8 @@ def test_a_killed_program_proves_no_budget(tmp_path: Path) -> None:
     assert done.returncode == 1 and not told["came_true"] and len(told["cut_short"]) == 1
     told = json.loads(run(tmp_path, "plan", "--format", "json").stdout)
     assert [one["by"] for one in told["cut_short"]] == [None]
-    assert "killed, or still running" in run(tmp_path, "plan").stdout
-    assert "the new program did not end" in run(tmp_path, "diff", "whole", "--expect=1").stdout
+    assert "did not end" in run(tmp_path, "plan").stdout
+    assert "did not end" in run(tmp_path, "diff", "whole", "--expect=1").stdout
     (tmp_path / "recorded").rename(tmp_path / "killed")
     # But a pool itself ends its workers by a signal.
     for source in (POOL, POOL.replace("spawn", "forkserver")):

@@ -44,7 +44,7 @@ def ones(*shape: int) -> Any:
 
 def test_too_many_traces_are_explained_in_words_and_as_data() -> None:
     step = make_step()
-    said = "step was traced 3 times, at most 1"
+    said = "step was traced 3 .* 1 "
     with pytest.raises(AssertionError, match=said) as caught, retrace.assert_max_traces(step, 1):
         run(step, 2, 3, 4)
     error = caught.value

@@ -121,7 +121,7 @@ def test_a_silent_jax_is_not_taken_for_one_without_misses() -> None:
     for (silent, work, counts), text in said.items():
         told = silent == "nothing" or ("trace" not in silent and work in ("call", "lower"))
         if not counts:
-            expected = "passed" if work == "earlier" else "no miss was seen so far"
+            expected = "passed" if work == "earlier" else "no miss "
         elif work == "nothing":
             expected = "passed"
         else:  # a miss with any event is a miss
@@ -256,7 +256,7 @@ def test_a_suite_that_was_cut_off_does_not_pass(tmp_path: Path, baseline: bool) 
     done = shell(tmp_path, source, "-m", "pytest", *options)
     assert done.returncode == 1, done.stdout
     assert "cannot tell on this JAX" in done.stdout
-    assert "no misses: nothing was traced" not in done.stdout
+    assert "no misses" not in done.stdout
     assert ("1 failed, 1 passed" in done.stdout) is not baseline
     if baseline:
         done = shell(tmp_path, source, "-m", "pytest", *options, "--retrace-update")
@@ -284,7 +284,7 @@ def test_check_of_a_recording_in_which_nothing_was_seen(tmp_path: Path) -> None:
         pass
     for options in ((), ("--format", "github"), ("--update",)):
         code, said = check(tmp_path, *options)
-        assert code == 2 and "cannot tell" in said and "no miss was seen" in said, said
+        assert code == 2 and "cannot tell" in said and "no miss " in said, said
         assert "held" not in said
     assert not (tmp_path / "retrace-baseline.toml").exists()
 
@@ -300,9 +300,9 @@ def test_check_of_a_recording_with_losses(tmp_path: Path) -> None:
     whole = file.read_text()
     assert check(tmp_path)[0] == 0
     for loss, expected in (
-        ("this JAX does not show traces", 2),
+        (losses.TRACES.name, 2),
         ("TypeError while recording", 2),
-        ("this JAX does not show its on-disk cache", 0),
+        (losses.DISK.name, 0),
         ("programs not written: no space left on device", 0),
     ):
         file.write_text(f'{whole}{{"loss":"{loss}"}}\n')

@@ -11,6 +11,7 @@ import pytest
 from retrace.model import advice
 from retrace.model.advice import Advice, LeaveOutArray, OneKeyType, OneScope, Proof
 from retrace.present.advice import advised
+from tests.reading.test_present import says
 
 HOSTILE = ("None", "a -> b", "it's `x` and, y", "line\nbreak", "x" * 5_000, "{0}", "changed too.")
 ABSTRACT = (advice.Advice, advice.OfFunction)
@@ -57,6 +58,42 @@ def every() -> Iterator[Advice]:
         for proof in Proof:
             yield filled(kind, proof=proof)
             yield filled(kind, proof=proof, paths=("a", "b.c"))
+
+
+VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
+    (advice.CompareByValue, {"package": "package"}),
+    (advice.CompareByValue, {"package": "package", "varies": True}),
+    (advice.DefineBodyOnce, {"partial": True}),
+    (advice.DefineBodyOnce, {"package": "package"}),
+    (advice.FewValues, {"why": "functions"}),
+    (advice.FewValues, {"why": "program"}),
+    (advice.JitAndPass, {"what": advice.What.WRAPPED, "static": ("axis",)}),
+    (advice.JitAndPass, {"traced": ("parameters",)}),
+    (advice.LeaveEager, {"in_trace": True}),
+    (advice.LeaveOutValue, {"type": "Config"}),
+    (advice.Library, {"is_body": True}),
+    (advice.Library, {"maker": "fit", "wraps": True}),
+    (advice.Library, {"maker": "fit", "is_body": True}),
+    (advice.OneStructure, {"way": "none", "proof": Proof.MEANING}),
+    (advice.OneCallStyle, {"variadic": True}),
+    (advice.PadBatch, {"passed_by": "package:fit"}),
+    (advice.PadShape, {"ordered": ("scan",)}),
+    (advice.PadShape, {"square": ("cov",)}),
+    (advice.ToArray, {"in_tree": True}),
+    (advice.ToArgument, {"outside": ("c",), "proof": Proof.CONSTANTS}),
+    (advice.ToArgument, {"outside": ("c",), "computed": True}),
+]
+"""Fields that change the sentence more than by a name."""
+
+
+def test_the_sentences() -> None:
+    plain = [
+        filled(kind, paths=("a", "b.c"))
+        for kind in sorted(KINDS, key=lambda it: (it.code, it.__name__))
+    ]
+    others = [filled(kind, **{"paths": ("c.rate",), **fields}) for kind, fields in VARIANTS]
+    said = [f"{one.code}: {advised(one)}\n" for one in (*plain, *others)]
+    says("advice.txt", "".join(said))
 
 
 def test_every_advice_is_exported() -> None:

@@ -66,9 +66,7 @@ def test_an_agent_finds_and_proves(tmp_path: Path) -> None:
     assert not changed["equal"]
     assert "expected" in changed
     assert same["equal"]
-    assert unknown.endswith(
-        "no miss 'no such' in this recording; `retrace report` lists the misses"
-    )
+    assert "no miss 'no such'" in unknown
     assert f"cannot read {tmp_path / 'nowhere'}" in nowhere
 
 
@@ -84,9 +82,8 @@ def test_without_the_sdk_it_is_one_line(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "retrace: retrace mcp needs the MCP SDK, 2.0 or newer: pip install 'retrace-jax[mcp]'\n"
-    )
+    assert done.stderr.startswith("retrace: ") and done.stderr.count("\n") == 1
+    assert done.stderr.endswith(" pip install 'retrace-jax[mcp]'\n")
 
 
 def test_the_skill_names_what_there_is() -> None:

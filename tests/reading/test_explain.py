@@ -28,6 +28,7 @@ from retrace.model import (
     Value,
     Verdict,
 )
+from retrace.model.advice import CastNumber, JitForEach, OneCallStyle, OneDtype, ToArray
 from retrace.present.advice import advised as words
 from retrace.present.detail import detail
 from retrace.present.verdict_detail import in_words
@@ -466,9 +467,10 @@ def advised(first: Miss, second: Miss) -> str:
 
 def test_advice_names_everything_that_changed() -> None:
     both = (Key((leaf("a", weak=weak), leaf("b", weak=weak))) for weak in (False, True))
-    assert "`a` and `b` as `np.float32(value)`" in advised(*map(call, both))
     types = (Key((leaf("a", dtype=it), leaf("b", dtype=it))) for it in ("int32", "float32"))
-    assert "`a` and `b` one dtype at every call" in advised(*map(call, types))
+    for keys, kind in ((both, CastNumber), (types, OneDtype)):
+        fix = verdicts(*map(call, keys))[1].fix
+        assert isinstance(fix, kind) and fix.paths == ("a", "b")
 
 
 def test_advice_on_a_function_over_another_function() -> None:
@@ -477,9 +479,8 @@ def test_advice_on_a_function_over_another_function() -> None:
             function=function(number, closure=(("apply", value(text, text, "function")),))
         )
 
-    assert advised(over("dense", 1), over("conv", 2)) == (
-        "keep one jitted `f` for each `apply`, and call that."
-    )
+    fix = verdicts(over("dense", 1), over("conv", 2))[1].fix
+    assert isinstance(fix, JitForEach) and (fix.name, fix.paths) == ("f", ("apply",))
 
 
 def test_advice_names_the_field_and_not_the_whole_object() -> None:
@@ -499,14 +500,16 @@ def test_more_arguments_than_before_may_be_intended() -> None:
         )
     )
     assert verdicts(call(few), call(many))[1].avoidable == "maybe"
-    assert advised(call(few), call(many)).startswith("pass `rest` the same")
+    fix = verdicts(call(few), call(many))[1].fix
+    assert isinstance(fix, OneCallStyle) and fix.paths == ("rest",) and fix.variadic
 
 
 def test_a_number_among_the_static_fields_can_be_a_leaf() -> None:
     states = (
         Key((), (Node("s", "State", (), (("epoch", value(n, n, "int")),)),)) for n in ("1", "2")
     )
-    assert advised(*map(call, states)).startswith("make `s.epoch` an array leaf of its tree")
+    fix = verdicts(*map(call, states))[1].fix
+    assert isinstance(fix, ToArray) and fix.paths == ("s.epoch",) and fix.in_tree
 
 
 def test_no_advice_on_how_a_library_calls_its_own_functions() -> None:

@@ -99,7 +99,7 @@ def test_it_shows_what_the_report_shows(opened: Opened) -> None:
     assert "last partial batch" in told[1] and "drop_remainder" in told[1]
     assert page.locator("#timeline canvas").is_visible()
     assert page.locator("main section").first.get_attribute("id") == "plan"
-    assert "An array has another shape." in page.locator("#words").inner_text()
+    assert CAUSES[Cause.SHAPE_CHANGED] in page.locator("#words").inner_text()
 
 
 def test_it_is_used_by_keyboard(opened: Opened) -> None:

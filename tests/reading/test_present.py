@@ -291,7 +291,7 @@ def test_what_a_library_traces_inside_a_program_is_folded_into_it() -> None:
         story.miss(theirs, X, at(47, ""), (0.01,), parent=outer.id, nested=True)
     text = terminal.report(story.view())
     assert "_fn" not in text
-    assert "1 function ran for the first time, with 2 traces inside" in text
+    assert "1 function ran" in text and "2 traces inside" in text
 
 
 def test_a_loud_miss_shows_though_its_root_is_quiet() -> None:
@@ -305,7 +305,7 @@ def test_a_loud_miss_shows_though_its_root_is_quiet() -> None:
 
 def test_repeated_misses_are_counted_not_repeated() -> None:
     text = terminal.report(training().view())
-    assert text.count("a new lambda object was created") == 1
+    assert text.count("a new lambda") == 1
     assert "4 times, same cause" in text
 
 

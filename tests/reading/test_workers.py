@@ -97,7 +97,7 @@ def test_a_cluster_without_retrace_is_reported(
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     module = __import__("not_there")
     with (
-        pytest.raises(UsageError, match="has no retrace, or a different release"),
+        pytest.raises(UsageError, match="has no retrace"),
         workers.workers(None, cluster) as found,
     ):
         found.executor.submit(module.work).result()
@@ -114,7 +114,7 @@ def test_our_own_failure_is_not_blamed_on_the_cluster(cluster: str) -> None:
 def test_killed_workers_are_reported(cluster: str) -> None:
     for jobs, address in ((2, None), (None, cluster)):
         with (
-            pytest.raises(UsageError, match="was killed, perhaps because memory ran out"),
+            pytest.raises(UsageError, match="was killed"),
             workers.workers(jobs, address) as found,
         ):
             found.executor.submit(os._exit, 3).result()
@@ -130,7 +130,7 @@ def test_files_that_workers_cannot_see_are_reported(tmp_path: Path) -> None:
             return future
 
     there: Any = workers.Workers(Elsewhere(), 2, "tcp://there:1")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(UnreadableError, match="that all workers can read"):
+    with pytest.raises(UnreadableError, match="all workers can"):
         list(explained([tmp_path], None, there, None))
 
 
@@ -139,7 +139,7 @@ def test_without_dask_or_a_cluster_the_command_says_so(
 ) -> None:
     several(tmp_path)
     address = "tcp://127.0.0.1:9"
-    with pytest.raises(UsageError, match="pass only one of them"):
+    with pytest.raises(UsageError, match="pass only one"):
         report.report([tmp_path], jobs=2, dask=address)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "dask.distributed", None)
@@ -147,5 +147,5 @@ def test_without_dask_or_a_cluster_the_command_says_so(
             report.report([tmp_path], dask=address)
     pytest.importorskip("distributed")
     monkeypatch.setattr(workers, "_CONNECT_TIMEOUT", 1)
-    with pytest.raises(UsageError, match="no Dask cluster at"):
+    with pytest.raises(UsageError, match=f"no Dask cluster.*{address}"):
         report.report([tmp_path], dask=address)

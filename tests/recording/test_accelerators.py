@@ -294,7 +294,7 @@ def test_a_compilation_for_a_described_device(tmp_path: Path, platform: str) -> 
     for asked in (("--again",), ("--bisect",), ("--try", "xla_gpu_autotune_level=0")):
         told = retrace("slow", "step #1", "out", *asked, cwd=tmp_path, **environment())
         assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1)
-        assert f"was compiled for {platform}, and JAX has only cpu here" in told.stderr
+        assert f"compiled for {platform}, " in told.stderr
     told = retrace("slow", "step #1", "out", "--reproducer", "a.py", cwd=tmp_path)
     assert told.returncode == 0
     assert miss.slow.module.device and miss.slow.module.device != platform

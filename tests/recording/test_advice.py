@@ -17,23 +17,40 @@ import numpy as np
 import pytest
 
 from retrace.causes import Cause
-from retrace.model import Verdict
-from retrace.present.advice import advised
+from retrace.model import Component, Verdict
+from retrace.model.advice import (
+    Advice,
+    CastNumber,
+    CompareByValue,
+    DefineBodyOnce,
+    FewValues,
+    JitAndPass,
+    LeaveOutValue,
+    Library,
+    LibraryPasses,
+    LoopInProgram,
+    OneCallStyle,
+    OneReceiver,
+    OneStructure,
+    Proof,
+    ToArgument,
+    What,
+)
 from retrace.present.detail import detail
 from tests.recording.conftest import JudgeAll
 
 ones = np.ones(4, np.float32)
-Last = Callable[[Callable[[], object]], tuple[str, str]]
+Last = Callable[[Callable[[], object]], tuple[Advice | None, str]]
 
 
 @pytest.fixture
 def last(judge_all: JudgeAll) -> Last:
     """Run a program under recording: the advice on its last miss, and if it was avoidable."""
 
-    def run(program: Callable[[], object]) -> tuple[str, str]:
+    def run(program: Callable[[], object]) -> tuple[Advice | None, str]:
         found: Verdict = judge_all(program)[1][-1]
         assert found.nearest is not None
-        return "" if found.fix is None else advised(found.fix), found.avoidable
+        return found.fix, found.avoidable
 
     return run
 
@@ -60,14 +77,14 @@ def configured(step: Callable[..., Any], *configs: Any) -> Callable[[], object]:
 
 
 def test_a_number_in_a_config_is_passed_outside_of_it(last: Last) -> None:
-    text, avoidable = last(configured(lambda x, c: x * c.rate, Config(0.1), Config(0.2)))
-    said = "pass `c.rate` as an argument that is not static, outside of `c`: only a constant"
-    assert text.startswith(f"{said} depends on it") and avoidable == "yes"
+    advice, avoidable = last(configured(lambda x, c: x * c.rate, Config(0.1), Config(0.2)))
+    assert avoidable == "yes"
+    assert advice == ToArgument(paths=("c.rate",), outside=("c",), proof=Proof.CONSTANTS)
 
 
 def test_what_python_computed_may_need_jnp(last: Last) -> None:
-    text, _ = last(configured(lambda x, c: x * c.rate**2, Config(0.1), Config(0.2)))
-    assert "outside, and pass that" in text
+    advice, _ = last(configured(lambda x, c: x * c.rate**2, Config(0.1), Config(0.2)))
+    assert isinstance(advice, ToArgument) and advice.computed
 
 
 def test_a_loop_is_not_blamed_on_the_constant_beside_it(last: Last) -> None:
@@ -76,43 +93,46 @@ def test_a_loop_is_not_blamed_on_the_constant_beside_it(last: Last) -> None:
             x = jnp.sin(x) * c.rate
         return x
 
-    text, _ = last(configured(step, Config(0.1, 2), Config(0.2, 4)))
-    assert text.startswith("a Python loop over `c.depth` is unrolled")
+    advice, _ = last(configured(step, Config(0.1, 2), Config(0.2, 4)))
+    assert advice == LoopInProgram(paths=("c.depth",), seen=True)
 
 
 def test_a_switch_is_no_argument_though_it_chose_but_a_constant(last: Last) -> None:
     def step(x: Any, c: Config) -> Any:
         return x * (2.0 if c.train else 3.0)
 
-    text, avoidable = last(configured(step, Config(), Config(train=False)))
-    assert (text.partition(":")[0], avoidable) == ("keep `c.train` to a few values", "maybe")
+    advice, avoidable = last(configured(step, Config(), Config(train=False)))
+    assert (advice, avoidable) == (FewValues(paths=("c.train",), why="program"), "maybe")
 
 
 def test_shapes_that_depend_on_a_value_are_said(last: Last) -> None:
-    text, _ = last(
+    advice, _ = last(
         configured(lambda x, c: jnp.ones(c.sizes) * x[0], Config(sizes=(2,)), Config(sizes=(5,)))
     )
-    assert text == "keep `c.sizes[0]` to a few values: shapes depend on it."
+    assert advice == FewValues(paths=("c.sizes[0]",), why="shapes")
 
 
 def test_equal_programs_do_not_prove_that_a_value_is_unread(last: Last) -> None:
     def step(x: Any, c: Config) -> Any:
         return jnp.sin(x) if c.depth < 10 else x
 
-    text, avoidable = last(configured(step, Config(depth=2), Config(depth=3)))
-    assert text.startswith("leave `c.depth` out of the static arguments unless `step` reads it")
+    advice, avoidable = last(configured(step, Config(depth=2), Config(depth=3)))
+    # Its sentence has the condition that `step` does not read it.
+    assert advice == LeaveOutValue(
+        paths=("c.depth",), name="step", in_tree=False, proof=Proof.PROGRAM
+    )
     assert avoidable == "yes"
 
 
 def test_none_is_no_other_type_of_a_value(last: Last) -> None:
-    text, _ = last(configured(lambda x, c: x + 1, Config(act=None), Config(act="relu")))
-    assert text.startswith("leave `c.act` out of the static arguments")
+    advice, _ = last(configured(lambda x, c: x + 1, Config(act=None), Config(act="relu")))
+    assert isinstance(advice, LeaveOutValue) and advice.paths == ("c.act",)
 
 
 def test_a_class_that_compares_by_identity_needs_an_equality_too(last: Last) -> None:
-    text, _ = last(configured(lambda x, c: x + 1, Opaque("a"), Opaque("b")))
-    assert "leave `c.folder` out" in text
-    assert text.endswith("an `__eq__` and a `__hash__` by value.")
+    advice, _ = last(configured(lambda x, c: x + 1, Opaque("a"), Opaque("b")))
+    assert isinstance(advice, LeaveOutValue) and advice.paths == ("c.folder",)
+    assert advice.type == f"{__name__}.Opaque"
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (1, 2, 2)])
@@ -129,10 +149,15 @@ class Strategy:
     names: dict[str, Any] = {"__name__": "package.module"}
     exec(compile(source, "/opt/site-packages/package/module.py", "exec", 0, True), names)
     make = names["Strategy"]
-    text, avoidable = last(lambda: [make(size).tell(ones) for size in sizes])
-    told = "keep one `Strategy` and reuse it as `self`: package treats a new one as different."
+    advice, avoidable = last(lambda: [make(size).tell(ones) for size in sizes])
     # Of several sizes each has one to keep.
-    assert text == (told if len({*sizes}) == 1 else f"for each setting {told}")
+    assert advice == CompareByValue(
+        paths=("self",),
+        type="package.module.Strategy",
+        package="package",
+        varies=len({*sizes}) > 1,
+        proof=Proof.PROGRAM,
+    )
     assert avoidable == "yes"
 
 
@@ -153,13 +178,14 @@ def fit(model, state):
     def model(state: dict[str, Any]) -> Any:
         return jnp.sin(state["a"]) if "a" in state else jnp.cos(state["b"] * 2) + 1
 
-    text, avoidable = last(lambda: [own["fit"](model, {name: ones}) for name in names])
+    advice, avoidable = last(lambda: [own["fit"](model, {name: ones}) for name in names])
     if names == "ab":
-        assert (text, avoidable) == ("", "no")
+        assert (advice, avoidable) == (None, "no")
     else:  # the same model, and only made anew
         # It was seen to be made by the very call.
-        assert text.startswith("`fit` of package wraps `model` again at each call")
-        assert "nothing to change here" in text
+        assert advice == Library(
+            name="model", package="package", maker="fit", wraps=True, proof=Proof.MEANING
+        )
         assert avoidable != "no"
 
 
@@ -217,19 +243,14 @@ class Solver:
 """
     own: dict[str, Any] = {"__name__": "package.module"}
     exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
-    text, _ = last(lambda: [own["Solver"]().run(ones) for _ in range(2)])
-    assert "create the object it comes from once" in text
+    advice, _ = last(lambda: [own["Solver"]().run(ones) for _ in range(2)])
+    # No call was seen to make it, so it came from the object.
+    assert advice == Library(name="step", package="package", proof=Proof.MEANING)
 
 
-@pytest.mark.parametrize(
-    ("makes", "start"),
-    [
-        (True, "`Solver.run` of package creates `step` again at each call: nothing to change"),
-        (False, "`step` belongs to package, which created it again: make this call part of"),
-    ],
-)
+@pytest.mark.parametrize(("makes", "maker"), [(True, "Solver.run"), (False, "")])
 def test_the_loop_that_a_library_runs_is_compiled_once_in_a_jitted_function(
-    makes: bool, start: str, last: Last
+    makes: bool, maker: str, last: Last
 ) -> None:
     inside = "        def step(carry, x): return carry + x, x\n"
     source = f"""
@@ -243,20 +264,16 @@ class Solver:
 """
     own: dict[str, Any] = {"__name__": "package.module"}
     exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
-    text, avoidable = last(lambda: [own["Solver"]().run(ones) for _ in range(2)])
-    assert text.startswith(start) and "a jitted function" in text
+    advice, avoidable = last(lambda: [own["Solver"]().run(ones) for _ in range(2)])
+    assert advice == Library(
+        name="step", package="package", maker=maker, is_body=True, proof=Proof.MEANING
+    )
     assert avoidable == "maybe"
 
 
-@pytest.mark.parametrize(
-    ("made", "named"),
-    [
-        (jax.jit, "if `body` is created"),
-        (functools.partial, "if the partial of `body` is created"),
-    ],
-)
+@pytest.mark.parametrize("made", [jax.jit, functools.partial])
 def test_the_body_of_a_loop_is_named_whatever_it_is_wrapped_in(
-    made: Callable[[Any], Any], named: str, judge_all: JudgeAll
+    made: Callable[[Any], Any], judge_all: JudgeAll
 ) -> None:
     def run() -> None:
         def body(carry: Any, x: Any) -> Any:
@@ -266,7 +283,8 @@ def test_the_body_of_a_loop_is_named_whatever_it_is_wrapped_in(
 
     found = judge_all(lambda: [run() for _ in range(2)])[1]
     loop = [verdict for verdict in found if verdict.cause is Cause.CONTROL_FLOW_RECREATED][-1]
-    assert loop.fix is not None and named in advised(loop.fix)
+    assert isinstance(loop.fix, DefineBodyOnce) and loop.fix.bodies == ("body",)
+    assert loop.fix.partial is (made is functools.partial)
     assert loop.avoidable == "yes"
 
 
@@ -287,33 +305,35 @@ def score(x):
     own: dict[str, Any] = {"__name__": "package.module"}
     exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
     if by_library:
-        text, avoidable = last(lambda: [own["fit"](ones), own["score"](ones)])
-        by = "`score` of package passes the arguments of `filtered` differently"
-        assert text.startswith(by) and avoidable == "maybe"
+        advice, avoidable = last(lambda: [own["fit"](ones), own["score"](ones)])
+        assert avoidable == "maybe"
+        assert isinstance(advice, LibraryPasses)
+        assert (advice.by, advice.name, advice.package) == ("score", "filtered", "package")
     else:
         call = own["filtered"]
-        text, avoidable = last(lambda: [call(ones, 3.0), call(ones, scale=3.0)])
-        assert (text, avoidable) == ("pass `scale` the same way at every call.", "yes")
+        advice, avoidable = last(lambda: [call(ones, 3.0), call(ones, scale=3.0)])
+        assert (advice, avoidable) == (OneCallStyle(paths=("scale",)), "yes")
 
 
 def test_a_lambda_in_a_config_is_named(last: Last) -> None:
     configs = (Config(act=lambda x: x) for _ in range(2))
-    text, _ = last(configured(lambda x, c: c.act(x) + 1, *configs))
-    assert "`c.act`" in text and "frozen dataclass" not in text
+    advice, _ = last(configured(lambda x, c: c.act(x) + 1, *configs))
+    assert isinstance(advice, CompareByValue) and advice.held == ("c.act",)
 
 
 def test_a_config_that_was_cut_is_not_said_to_look_the_same(judge_all: JudgeAll) -> None:
     sizes = tuple(range(1000))
     configs = Config(0.1, sizes=sizes), Config(0.1, sizes=(*sizes[:-1], 7))
     found = judge_all(configured(lambda x, c: x + c.sizes[-1], *configs))[1][-1]
-    assert detail(found.changes[0]).endswith("the same as far as it was recorded")
+    change = found.changes[0]
+    assert change.component is Component.STATIC and not change.exact
+    assert "recorded" in detail(change)
     assert (found.pattern, found.avoidable) == (None, "maybe")
 
 
 def test_of_two_functions_neither_is_made_again(last: Last) -> None:
-    text, avoidable = last(configured(lambda x, f: f(x), jnp.sin, jnp.cos))
-    assert text.startswith("keep `f` to a few functions, each created once")
-    assert avoidable == "maybe"
+    advice, avoidable = last(configured(lambda x, f: f(x), jnp.sin, jnp.cos))
+    assert (advice, avoidable) == (FewValues(paths=("f",), why="functions"), "maybe")
 
 
 def test_what_a_callback_holds_is_in_no_program(last: Last) -> None:
@@ -321,8 +341,8 @@ def test_what_a_callback_holds_is_in_no_program(last: Last) -> None:
         shape = jax.ShapeDtypeStruct((4,), np.float32)
         return jax.pure_callback(lambda y: y * np.float32(c.rate), shape, x)
 
-    text, avoidable = last(configured(step, Config(0.1), Config(0.2)))
-    assert (text.partition(":")[0], avoidable) == ("keep `c.rate` to a few values", "maybe")
+    advice, avoidable = last(configured(step, Config(0.1), Config(0.2)))
+    assert (advice, avoidable) == (FewValues(paths=("c.rate",), why="program"), "maybe")
 
 
 class Optimizer(NamedTuple):
@@ -341,14 +361,14 @@ def test_objects_are_kept(last: Last) -> None:
     def step_of(holder: Opaque) -> Any:
         return jax.jit(lambda x: x * len(holder.folder))
 
-    text, _ = last(lambda: [step_of(Opaque(folder))(ones) for folder in ("a", "bc")])
-    assert "`holder" in text
+    advice, _ = last(lambda: [step_of(Opaque(folder))(ones) for folder in ("a", "bc")])
+    assert isinstance(advice, JitAndPass) and advice.static == ("holder.folder",)
 
 
 def test_arrays_are_passed(last: Last) -> None:
     mine = Optimizer(jnp.sin)
-    text, _ = last(lambda: [made(mine, (jnp.ones(4) * n,))(ones) for n in (1, 2)])
-    assert text == "jit `step` once, outside the loop, and pass `parameters` as an argument."
+    advice, _ = last(lambda: [made(mine, (jnp.ones(4) * n,))(ones) for n in (1, 2)])
+    assert advice == JitAndPass(name="step", traced=("parameters",), proof=Proof.CONSTANTS)
 
 
 def test_arrays_that_a_function_reads_are_not_left_in_it(last: Last) -> None:
@@ -357,8 +377,9 @@ def test_arrays_that_a_function_reads_are_not_left_in_it(last: Last) -> None:
             batch = {"x": jnp.arange(4.0) + number}
             jax.jit(lambda x: x * batch["x"])(ones)
 
-    text, avoidable = last(program)
-    assert "pass `batch`" in text and text.endswith("as an argument.")
+    advice, avoidable = last(program)
+    assert isinstance(advice, JitAndPass)
+    assert (advice.traced, advice.static) == (("batch",), ())
     assert avoidable == "maybe"
 
 
@@ -370,8 +391,10 @@ class Policy(NamedTuple):
 
 
 def test_a_method_of_another_tuple_is_not_one_to_keep(last: Last) -> None:
-    text, avoidable = last(lambda: [jax.jit(Policy(ones * n).act)(ones) for n in (1, 2)])
-    assert "pass what differs to `act` as arguments" in text
+    advice, avoidable = last(lambda: [jax.jit(Policy(ones * n).act)(ones) for n in (1, 2)])
+    assert isinstance(advice, OneReceiver) and advice.is_method
+    # Its sentence leaves the choice between one object and arguments.
+    assert (advice.name, advice.proof) == ("act", Proof.MEANING)
     assert avoidable == "maybe"
 
 
@@ -390,23 +413,24 @@ def test_what_a_decorator_was_given_is_told(last: Last) -> None:
         return x**2
 
     square = np.ones((3, 3), np.float32)
-    text, _ = last(lambda: [jax.jit(along(axis)(energy))(square) for axis in (0, 1)])
-    assert text.startswith("jit the wrapped `energy` once, outside the loop, and pass `axis` as")
+    advice, _ = last(lambda: [jax.jit(along(axis)(energy))(square) for axis in (0, 1)])
+    assert advice == JitAndPass(name="energy", what=What.WRAPPED, static=("axis",))
 
 
 def test_a_number_that_changes_the_dtype_of_results_is_a_question(last: Last) -> None:
     step = jax.jit(lambda x, scale: x * scale)
     half = jnp.ones(4, jnp.bfloat16)
-    text, avoidable = last(lambda: [step(half, scale) for scale in (jnp.float32(2), 2.0)])
-    assert "np.float32(value)" in text and "if all calls should compute" in text
+    advice, avoidable = last(lambda: [step(half, scale) for scale in (jnp.float32(2), 2.0)])
+    assert isinstance(advice, CastNumber) and advice.sure == "ask"
+    assert (advice.paths, advice.types) == (("scale",), (("float32", False),))
     assert avoidable == "maybe"
 
 
 def test_all_that_changed_is_to_be_mended(last: Last) -> None:
     step = jax.jit(lambda batch, scale: batch["x"] * scale)
     one, other = {"x": ones, "y": None}, {"x": ones, "y": ones}
-    text, _ = last(lambda: [step(one, 2.0), step(other, np.float32(2))])
-    assert text.endswith("; `scale` (weak type) changed too.")
+    advice, _ = last(lambda: [step(one, 2.0), step(other, np.float32(2))])
+    assert advice is not None and advice.others == (("scale", "weak_type"),)
 
 
 def test_a_loop_of_another_length_is_another_program(last: Last) -> None:
@@ -420,15 +444,15 @@ def test_a_loop_of_another_length_is_another_program(last: Last) -> None:
 
 
 def test_what_was_none_before_is_no_other_type(last: Last) -> None:
-    text, _ = last(configured(lambda x, c: x + 1, None, "relu"))
-    assert text.startswith("leave `c` out of the static arguments")
+    advice, _ = last(configured(lambda x, c: x + 1, None, "relu"))
+    assert isinstance(advice, LeaveOutValue) and (advice.paths, advice.type) == (("c",), None)
 
 
 def test_of_arrays_nobody_looked_at_the_content(judge_all: JudgeAll) -> None:
     mine = Optimizer(jnp.sin)
     _, verdicts = judge_all(lambda: [made(mine, jnp.ones(4) * n)(ones) for n in (1, 2)])
     said = [detail(change) for change in verdicts[-1].changes]
-    assert "another float32[4] array; its contents were not compared" in said
+    assert any("float32[4] array; its contents" in text for text in said)
 
 
 class NoneSuch(NamedTuple):
@@ -442,22 +466,23 @@ class LooksTheSame(NamedTuple):
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ([ones], (ones,), ("`list`", "`tuple`")),
-        (NoneSuch(ones), LooksTheSame(ones), ("`NoneSuch`", "`LooksTheSame`")),
-        (None, {"fillNone": ones}, ("`None`", "`dict`")),
-        ([ones], [ones, ones], ()),
+        ([ones], (ones,), ("list", "tuple")),
+        (NoneSuch(ones), LooksTheSame(ones), ("NoneSuch", "LooksTheSame")),
+        (None, {"fillNone": ones}, ("None", "dict")),
+        ([ones], [ones, ones], None),
     ],
 )
 def test_two_containers_are_named_and_no_name_is_taken_for_none(
-    last: Last, old: Any, new: Any, named: tuple[str, ...]
+    last: Last, old: Any, new: Any, named: tuple[str, str] | None
 ) -> None:
     jitted = jax.jit(lambda tree: jax.tree.leaves(tree))
-    text, _ = last(lambda: [jitted({"fillNone": one}) for one in (old, new)])
-    assert "array" not in text and "`tree['fillNone']`" in text
-    assert text.count("`") == 2 + 2 * len(named) and all(name in text for name in named)
+    advice, _ = last(lambda: [jitted({"fillNone": one}) for one in (old, new)])
+    assert advice == OneStructure(
+        paths=("tree['fillNone']",), way="nodes", containers=named, proof=Proof.MEANING
+    )
 
 
 def test_an_array_is_given_in_place_of_none(last: Last) -> None:
     jitted = jax.jit(lambda tree: jax.tree.leaves(tree))
-    text, _ = last(lambda: [jitted({"x": one}) for one in (None, ones)])
-    assert "some array" in text and "not None" in text
+    advice, _ = last(lambda: [jitted({"x": one}) for one in (None, ones)])
+    assert advice == OneStructure(paths=("tree['x']",), way="none", proof=Proof.MEANING)

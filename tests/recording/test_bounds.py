@@ -81,7 +81,7 @@ def test_the_bounds_are_those_of_the_docs() -> None:
     told = (ROOT / "docs" / "reliability.md").read_text()
     text, plain = snapshot._MAX_TEXT, snapshot._MAX_DATA
     assert f"{text} characters of text, {plain:,} of plain content |" in told
-    assert f"| the source of a function | {definition._MAX_SOURCE_LENGTH:,} characters |" in told
+    assert f" of a function | {definition._MAX_SOURCE_LENGTH:,} characters |" in told
     assert f"| the line that called | {place._MAX_SOURCE_CHARACTERS} characters |" in told
 
 

@@ -21,8 +21,8 @@ from retrace.capture import background
 from retrace.capture.session import session
 from retrace.causes import Cause
 from retrace.model import Miss, Recording, Stage
-from retrace.present.advice import advised
-from retrace.present.verdict_detail import in_words
+from retrace.model.advice import JitOnce, Proof, What
+from retrace.model.verdict import Detail, How
 from retrace.reason.verdict import judge
 from tests.recording.conftest import Record
 
@@ -513,13 +513,12 @@ def test_what_is_new_of_a_wrapped_function_is_told(record: Record) -> None:
 
     misses = record(program)
     verdicts = [v for v in judge(Recording([], list(misses))) if v.nearest is not None]
-    assert [(v.cause.value, in_words(v.detail)) for v in verdicts] == [
-        ("function-redefined", "`logged` was applied to it again"),
+    assert [(v.cause.value, v.detail) for v in verdicts] == [
+        ("function-redefined", Detail(How.APPLIED_AGAIN, ("logged",))),
         ("transform-recreated", None),
-        ("transform-recreated", "the lambda in it was created again"),
+        ("transform-recreated", Detail(How.LAMBDA_MADE_AGAIN)),
     ]
-    assert (said := verdicts[0].fix) is not None
-    assert advised(said).startswith("jit the wrapped `double` once")
+    assert verdicts[0].fix == JitOnce(name="double", what=What.WRAPPED, proof=Proof.PROGRAM)
 
 
 class Pair(NamedTuple):

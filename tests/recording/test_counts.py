@@ -119,5 +119,5 @@ def test_counts_are_refused_where_this_jax_does_not_tell(missing: str) -> None:
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
         check=False,
     )
-    said = "event of a trace" if missing == "slot" else "event of compilation"
+    said = "of a trace" if missing == "slot" else "of compilation"
     assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr

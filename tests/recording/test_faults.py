@@ -84,7 +84,7 @@ def _wrong(result: dict[str, Any]) -> str | None:
         return "a later miss was not recorded"
     if function in CALLED_BY_PYTHON or (function.startswith(AS_THE_USERS_OWN) and not told):
         return None
-    if told.count("retrace: a failure while recording") != 1:
+    if told.count("retrace: a failure") != 1:
         return f"not reported once: {told!r}"
     if function not in AT_THE_END and not result["losses"]:
         return "the loss was not counted"

@@ -176,7 +176,8 @@ def test_listeners_that_the_program_clears_are_counted_and_set_again() -> None:
         (miss,) = recorded.misses
         losses = recorded._read().runs[0].losses  # pyright: ignore[reportPrivateUsage]
     assert miss.stages.lower is not None
-    assert losses == {"the program cleared jax.monitoring's listeners": 1}
+    ((name, times),) = losses.items()
+    assert "listeners" in name and times == 1
 
 
 def test_what_fails_at_every_miss_is_told_once_and_counted_each_time(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_of_what_a_library_makes_it_is_said_that_the_line_was_not_seen(
 
     step = only_step(judge_all, program)
     assert step.proposal.line == line_of(program) + 2
-    assert "where it is created was not seen" in sentence(step.proposal)
+    assert not step.proposal.made and "not seen" in sentence(step.proposal)
 
 
 def test_a_line_that_needs_the_same_and_more_is_named_with_it(judge_all: JudgeAll) -> None:

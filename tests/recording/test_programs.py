@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import gc
 import gzip
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,9 +21,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from retrace.capture.programs import DROPPED
 from retrace.capture.session import begin_file, session
 from retrace.compare.size import samples, unrolled
 from retrace.model import Kind, Listing, Recording, Verdict
+from retrace.model.advice import (
+    Advice,
+    LeaveOutValue,
+    LoopInProgram,
+    OneStructure,
+    ToArgument,
+)
 from retrace.present import pprof
 from retrace.present.advice import advised
 from retrace.present.detail import detail
@@ -92,16 +101,21 @@ class Config:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said", "avoidable", "advice"),
+    ("fields", "said", "avoidable", "advice", "path"),
     [
-        ({"rate": Rate(0.2)}, ".rate.start: 0.1 -> 0.2", "yes", "pass `config.rate.start` as"),
-        ({"steps": 5}, ".steps: 2 -> 5", "maybe", "a Python loop over `config.steps` is"),
-        ({"folder": "results/of/1"}, ".folder: ", "yes", "leave `config.folder` out of"),
-        ({"axes": (0,)}, ".axes: () -> (0,)", "yes", "leave `config.axes` out of"),
+        ({"rate": Rate(0.2)}, ".rate.start: 0.1 -> 0.2", "yes", ToArgument, "rate.start"),
+        ({"steps": 5}, ".steps: 2 -> 5", "maybe", LoopInProgram, "steps"),
+        ({"folder": "results/of/1"}, ".folder: ", "yes", LeaveOutValue, "folder"),
+        ({"axes": (0,)}, ".axes: () -> (0,)", "yes", LeaveOutValue, "axes"),
     ],
 )
 def test_of_a_static_config_the_fields_that_changed_are_told(
-    run: JudgeAll, fields: dict[str, Any], said: str, avoidable: str, advice: str
+    run: JudgeAll,
+    fields: dict[str, Any],
+    said: str,
+    avoidable: str,
+    advice: type[Advice],
+    path: str,
 ) -> None:
     @functools.partial(jax.jit, static_argnames="config")
     def step(x: Any, config: Config) -> Any:
@@ -112,7 +126,7 @@ def test_of_a_static_config_the_fields_that_changed_are_told(
     _, verdicts = run(lambda: [step(ones, config=c) for c in (Config(), Config(**fields))])
     found = verdicts[-1]
     assert detail(found.changes[0]).startswith(said)
-    assert found.fix is not None and advised(found.fix).startswith(advice)
+    assert isinstance(found.fix, advice) and found.fix.paths == (f"config.{path}",)
     assert found.avoidable == avoidable
 
 
@@ -133,13 +147,13 @@ class Batch:
 @pytest.mark.parametrize(
     ("item", "value", "advice"),
     [
-        ("step", 2, "leave `batch.info['step']` out of the tree's static data"),
-        ("split", "val", "leave `batch.info['split']` out of the tree's static data unless"),
-        ("train", False, "keep `batch.info['train']` the same between calls: its program"),
+        ("step", 2, LeaveOutValue),
+        ("split", "val", LeaveOutValue),
+        ("train", False, OneStructure),
     ],
 )
 def test_of_the_static_data_of_a_tree_the_items_that_changed_are_told(
-    run: JudgeAll, item: str, value: Any, advice: str
+    run: JudgeAll, item: str, value: Any, advice: type[Advice]
 ) -> None:
     @jax.jit
     def step(batch: Batch) -> Any:
@@ -151,7 +165,7 @@ def test_of_the_static_data_of_a_tree_the_items_that_changed_are_told(
     found = verdicts[-1]
     said = f"static field info['{item}']: {before[item]} -> {value}"
     assert (found.changes[0].path, detail(found.changes[0])) == ("batch.info", said)
-    assert found.fix is not None and advised(found.fix).startswith(advice)
+    assert isinstance(found.fix, advice) and found.fix.paths == (f"batch.info['{item}']",)
 
 
 def test_a_python_if_on_a_static_value_is_rightly_separate(run: JudgeAll) -> None:
@@ -266,7 +280,7 @@ def test_a_program_that_jax_dropped_is_counted_as_lost(
     named = {miss.function.name: miss.program is not None for miss in recording.misses}
     assert named == {"long": False, "long_inside": False, "<lambda>": True}
     (loss,) = recording.runs[0].losses.items()
-    assert loss == ("a program that JAX dropped before it was written down", 2)
+    assert loss == (DROPPED, 2)
 
 
 def test_trips_of_a_scan_are_counted(run: JudgeAll) -> None:
@@ -345,9 +359,9 @@ def test_a_scan_that_runs_more_often_is_repeated(run: JudgeAll) -> None:
     assert kept[1].fix is not None and kept[1].fix.code == "trips-in-program"
     line = line_of(simulate, 1)
     (text,) = said(judged, judged[1].index(kept[1]))
-    assert text.rpartition("/")[2] == (
-        f"{line} now runs sin 7 times instead of 5, in one of JAX's own loops"
-    )
+    place, _, words = text.rpartition("/")[2].partition(" ")
+    assert (place, re.findall(r"\d+", words)) == (f"{line}", ["7", "5"])
+    assert " sin " in words and "JAX's own" in words
 
 
 def _sharded(x: Any, rate: float) -> Any:

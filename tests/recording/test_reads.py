@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[], object], str, str]] = 
         of_numpy,
         lambda: table.__setitem__(0, 9.0),
         "table",
-        "another numpy.ndarray with the same repr: float32[3]",
+        ": float32[3]",
     ),
     "a function": (of_function, set_global("activation", jnp.sin), "activation", ""),
     "its own counter": (counts, set_global("temperature", 0.5), "temperature", "1.0 -> 0.5"),
@@ -199,7 +199,7 @@ def test_what_was_read_and_changed_is_named(name: str, judge_all: JudgeAll) -> N
     assert last.cause is Cause.JAXPR_CHANGED
     first = last.reads[0]
     assert first.path == path
-    assert detail(first) == said or not said
+    assert detail(first).endswith(said)
     assert last.fix is not None and f"`{path}`" in advised(last.fix)
     assert ("static" in advised(last.fix)) == (last.program_change != "constants-only")
     fields = miss_report(View(recording, verdicts, ""), last)

@@ -100,11 +100,11 @@ def test_children_behave_as_without_recording_and_are_counted(
     said, recording = run(tmp_path, program, *options)
     assert recording is not None and [one.jax for one in recording.runs] == [""]
     # Without the option it is unknown whether they use jax; with it, that they do not is known.
-    counted = (
-        f"retrace: {NUMBER} Python processes that it started were not recorded: "
-        "if they use jax, pass --children"
-    )
-    assert said == (counted if not options else "")
+    if options:
+        assert said == ""
+    else:
+        assert said.startswith(f"retrace: {NUMBER} Python processes ")
+        assert said.endswith(" pass --children")
 
 
 def test_all_children_record_with_the_option(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_children_that_cannot_record_are_counted(tmp_path: Path) -> None:
     """
     said, recording = run(tmp_path, program, "--children")
     assert recording is not None and len(recording.runs) == 1
-    assert "2 Python processes that it started could not be recorded" in said
+    assert "2 Python processes " in said and "environment" in said
 
 
 def test_a_failure_to_count_is_reported(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_failure_to_count_is_reported(tmp_path: Path) -> None:
         print(error)
     """
     told, _ = run(tmp_path, program)
-    assert "it may have started more: retrace failed to count 1 times (TypeError)" in told
+    assert "failed to count 1 times (TypeError)" in told
 
 
 def test_a_child_that_imports_retrace_records(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_child_that_imports_retrace_records(tmp_path: Path) -> None:
     """
     said, recording = run(tmp_path, program)
     assert recording is not None and len(recording.runs) == 2
-    assert "1 Python process that it started was not recorded" in said
+    assert "1 Python process " in said and "--children" in said
 
 
 def test_only_the_programs_own_children_are_subtracted(tmp_path: Path) -> None:
@@ -165,14 +165,15 @@ def test_only_the_programs_own_children_are_subtracted(tmp_path: Path) -> None:
     """
     said, recording = run(tmp_path, program, plain=False)
     assert recording is not None and len(recording.runs) == 3
-    assert "1 Python process that it started was not recorded" in said
+    assert "1 Python process " in said and "--children" in said
 
 
 @pytest.mark.parametrize("options", [(), ("--children",)])
 def test_without_children_nothing_is_reported(options: tuple[str, ...], tmp_path: Path) -> None:
     said, recording = run(tmp_path, "import jax; jax.jit(lambda x: x)(1.0)", *options)
     assert recording is not None
-    assert said.endswith("explained by `retrace report out`"), said
+    assert said.endswith("`retrace report out`"), said
+    assert "Python process" not in said
 
 
 def test_a_child_forked_before_jax_does_not_count_as_started(tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_a_child_forked_before_jax_does_not_count_as_started(tmp_path: Path) -> 
     """
     said, recording = run(tmp_path, program, plain=False)
     assert recording is not None and len(recording.runs) == 2
-    assert "1 Python process that it started was not recorded" in said
+    assert "1 Python process " in said and "--children" in said
 
 
 def test_a_forkserver_that_is_restarted(tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_a_forkserver_that_is_restarted(tmp_path: Path) -> None:
         os.close(server._forkserver_alive_fd)
     """
     said, _ = run(tmp_path, program)
-    assert "2 Python processes that it started were not recorded" in said
+    assert "2 Python processes " in said and "--children" in said
 
 
 def test_a_script_for_python_is_a_python_process(tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def test_a_script_for_python_is_a_python_process(tmp_path: Path) -> None:
     tool.write_text(f"#!{sys.executable}\nprint('tool')\n")
     tool.chmod(0o755)
     said, _ = run(tmp_path, f"subprocess.run([{str(tool)!r}])")
-    assert "1 Python process that it started was not recorded" in said
+    assert "1 Python process " in said and "--children" in said
 
 
 def test_the_programs_own_sitecustomize_is_run(tmp_path: Path) -> None:

@@ -253,12 +253,12 @@ def test_a_process_that_was_killed_ends_the_watch(tmp_path: Path) -> None:
     story = training(complete=False, host=socket.gethostname(), pid=gone.pid, started=time.time())
     done = retrace("watch", write(story, tmp_path / "rec"))
     assert done.returncode == 0
-    assert "did not end its recording" in done.stdout
+    assert "did not end" in done.stdout
 
 
 def test_nothing_to_watch_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrace.command.watch._START_TIMEOUT", 0.0)
-    with pytest.raises(UnreadableError, match="no recording in none: start the program first"):
+    with pytest.raises(UnreadableError, match="no recording in none:"):
         watch(Path("none"))
 
 
