@@ -71,7 +71,7 @@ def test_every_compilation_is_found_and_no_cause_is_wrong(log: Path, tmp_path: P
     before = {row[1] for row in expected(log) if row[3] == ["trace"]}
     # JAX logs the same seconds that its listeners get, up to some microseconds.
     found = sorted(compilations(verdicts), key=lambda v: v.miss.stages[Stage.COMPILE])
-    assert len(found) == len(right)
+    assert len(found) == len(right) > 20
     known = 0
     for verdict, row in zip(found, sorted(right, key=lambda row: row[4]), strict=True):
         assert abs(verdict.miss.stages[Stage.COMPILE] - row[4]) < 0.005
@@ -324,10 +324,10 @@ def test_a_number_printed_by_a_program_is_not_a_process(tmp_path: Path) -> None:
 
 def test_a_log_imported_again_is_a_separate_recording(tmp_path: Path) -> None:
     to = tmp_path / "rec"
-    whole = len(recording(LOGS[-1], to).misses)
+    once = recording(LOGS[-1], to)
     again = recording(LOGS[-1], to)
-    assert len(again.runs) == 2 and len(again.misses) == 2 * whole
-    assert not any("unreadable" in reason for run in again.runs for reason in run.losses)
+    assert len(again.runs) == 2 and len(again.misses) == 2 * len(once.misses) > 0
+    assert [run.losses for run in again.runs] == [once.runs[0].losses] * 2
 
 
 def test_an_explanation_that_is_torn_before_anything_else_leaves_a_doubt(

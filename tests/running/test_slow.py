@@ -67,7 +67,8 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
     assert found["memory"]["arguments"] == 64
     assert found["unrolled"][0]["times"] == 60
     assert {"scan", "argument", "python"} <= {one["code"] for one in found["advice"]}
-    assert {kernel["line"] for kernel in found["compile"]["lines"]} <= {11, 12}
+    lines = {kernel["line"] for kernel in found["compile"]["lines"]}
+    assert lines and lines <= {11, 12}
 
     text = retrace("slow", "out", cwd=tmp_path)
     assert text.returncode == 0, text.stderr
@@ -101,7 +102,7 @@ def test_a_recorded_program_is_compiled_again(tmp_path: Path) -> None:
     slow_schema.validate(found)
     flags = [one["flags"] for one in found["tried"]]
     assert flags == [None, "--xla_backend_optimization_level=0"]
-    assert all(spent > 0 for one in found["tried"] for spent in one["seconds"])
+    assert all(one["seconds"] and min(one["seconds"]) > 0 for one in found["tried"])
     assert 0 < found["part"]["operations"] <= found["part"]["whole"]["operations"]
     assert {line["file"] for line in found["part"]["lines"]} == {str(tmp_path / "train.py")}
     assert found["reproducer"]["file"] == "alone.py"
@@ -145,7 +146,8 @@ def test_a_program_that_profiled_itself_is_profiled_afterwards(tmp_path: Path) -
     slow_schema.validate(found)
     assert found["compile"]["unprofiled"] is None and found["again"]["seconds"] > 0
     assert {"pass", "code", "other"} == {one["kind"] for one in found["compile"]["passes"]}
-    assert {one["line"] for one in found["compile"]["lines"] if one["seconds"]} <= {11, 12}
+    lines = {one["line"] for one in found["compile"]["lines"] if one["seconds"]}
+    assert lines and lines <= {11, 12}
     spent = sum(one["seconds"] for one in found["compile"]["passes"])
     assert 0.5 * found["again"]["seconds"] < spent <= 1.05 * found["again"]["seconds"]
     text = retrace("slow", "step #1", "out", "--again", cwd=tmp_path).stdout
