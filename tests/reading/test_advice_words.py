@@ -80,6 +80,7 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.PadShape, {"ordered": ("scan",)}),
     (advice.PadShape, {"square": ("cov",)}),
     (advice.ToArray, {"in_tree": True}),
+    (advice.ToArray, {"mixed": True}),
     (advice.ToArgument, {"outside": ("c",), "proof": Proof.CONSTANTS}),
     (advice.ToArgument, {"outside": ("c",), "computed": True}),
 ]

@@ -16,8 +16,8 @@ from jax.extend.core import Primitive
 import retrace
 from retrace.causes import Cause
 from retrace.model import Kind, NamedChange, Recording, Verdict
+from retrace.model.advice import ToArray
 from retrace.present import markdown, page, report_json, terminal
-from retrace.present.advice import advised
 from retrace.present.detail import detail
 from retrace.present.tally import Tally
 from retrace.present.view import View
@@ -494,7 +494,7 @@ def test_a_number_that_became_an_array_is_to_be_one_at_every_call(judge_all: Jud
 
         verdict = _verdicts(judge_all, program)[-1]
         assert verdict.cause is Cause.STATIC_ARGUMENT_CHANGED
-        assert verdict.fix is not None and verdict.fix.code == "static-to-dynamic"
-        assert "pass `rate` as an array at every call" in advised(verdict.fix)
+        assert isinstance(verdict.fix, ToArray)
+        assert verdict.fix.paths == ("rate",) and verdict.fix.mixed
         (change,) = (one for one in verdict.changes if isinstance(one, NamedChange))
         assert "an array" in detail(change).split(" -> ")

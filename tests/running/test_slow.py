@@ -175,7 +175,7 @@ def test_a_miss_that_was_not_slow_enough_suggests_options(tmp_path: Path) -> Non
     run = retrace(*("run", "-q", "--slow-over", "900", "--out", "out", "train.py"), cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     told = " ".join(retrace("slow", "step #1", "out", cwd=tmp_path).stdout.split())
-    assert "were not recorded: record with a smaller `--slow-over`" in told
+    assert "smaller `--slow-over`" in told
 
 
 def test_impossible_requests_are_reported(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_programs_compiled_several_times_are_reported_however_fast(tmp_path: Pat
     assert 0 < found["seconds"] < sum(miss.seconds for miss in view.recording.misses)
     said = " ".join("\n".join(slow.section(view)).split())
     assert "(train.py:10) compiled 4 times" in said
-    assert "the 4 executables hold 4.8 MB of captured arrays" in said
+    assert "4 executables hold 4.8 MB" in said
     chosen = json.loads(retrace("slow", "out", "--format", "json", cwd=tmp_path).stdout)
     assert chosen["copies"]["constants"] == found["constants"]
 
