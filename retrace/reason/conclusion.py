@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.compare.keys import read_changes
 from retrace.compare.nearest import TRACED
-from retrace.model import Change, Detail, HeldChange, Kind, Listing, Miss, Stage, Verdict
+from retrace.model import (
+    Change,
+    Detail,
+    HeldChange,
+    How,
+    Kind,
+    Listing,
+    Miss,
+    Stage,
+    Verdict,
+)
 from retrace.model.advice import Advice, Proof
 from retrace.reason import unseen
 from retrace.reason.avoidable import avoidable
@@ -17,16 +26,6 @@ from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import advice
 from retrace.reason.program import Comparison
 from retrace.reason.state import split_reads, suspects
-
-
-class Conclusion(NamedTuple):
-    """The cause of a miss and what was found along with it."""
-
-    cause: Cause
-    detail: Detail | None = None
-    repeat: bool = False
-    changes: tuple[Change, ...] | None = None
-    follows: str | None = None
 
 
 def was_traced(miss: Miss) -> bool:
@@ -67,48 +66,54 @@ def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[HeldChange, 
 
 
 def concluded(
+    listings: Mapping[str, Listing],
     miss: Miss,
     nearest: Miss | None,
     found: tuple[Change, ...],
-    conclusion: Conclusion,
-    listings: Mapping[str, Listing],
-    remedy: tuple[Avoidable, Advice | None] | None = None,
+    cause: Cause,
+    detail: Detail | None = None,
     *,
+    repeat: bool = False,
+    before: Verdict | None = None,
     first_of_line: bool = False,
 ) -> Verdict:
     """The verdict on a miss whose cause is known.
 
     Args:
+        listings: the texts of programs.
         miss: the miss.
         nearest: the miss that it is compared with, if there is one.
         found: what differs.
-        conclusion: the cause, and what was found along with it.
-        listings: the texts of programs.
-        remedy: whether it was avoidable and what to do, if that is already known.
+        cause: the cause.
+        detail: how it came about, if the cause alone does not say.
+        repeat: whether it repeats an earlier miss.
+        before: the earlier verdict whose cause it shares, and so what to do.
         first_of_line: whether it is the first operation of its line.
     """
-    cause = conclusion.cause
     program = _comparison(miss, nearest, found, listings)
     sure, others = split_reads(_reads(cause, miss, nearest), program)
-    if remedy is None:
+    worth: Avoidable = "maybe"
+    fix: Advice | None = None
+    if before is not None:
+        worth, fix = before.avoidable, before.fix
+    elif detail is None or detail.how is not How.NOT_SHOWN:
         seen = (*found, *(sure or suspects(others, program)))
         by_key = Evidence(miss, nearest, found, program)
         evidence = Evidence(miss, nearest, seen, program) if len(seen) > len(found) else by_key
-        advised = advice(cause, evidence, found)
+        fix = advice(cause, evidence, found)
         worth = "no" if first_of_line else avoidable(cause, by_key)
-        if worth == "yes" and advised is not None and advised.proof is Proof.MEANING:
+        if worth == "yes" and fix is not None and fix.proof is Proof.MEANING:
             worth = "maybe"  # following the advice may not be enough, or may change results
-        remedy = worth, advised
     return Verdict(
         miss=miss,
         cause=cause,
         nearest=nearest,
         changes=found,
         program=program,
-        avoidable=remedy[0],
-        fix=remedy[1],
+        avoidable=worth,
+        fix=fix,
         reads=(*sure, *others),
-        detail=conclusion.detail,
-        repeat=conclusion.repeat,
-        follows=conclusion.follows,
+        detail=detail,
+        repeat=repeat or before is not None,
+        follows=None if before is None else before.miss.id,
     )

@@ -23,7 +23,7 @@ from retrace.model import (
     Verdict,
 )
 from retrace.reason import precedence, rules, unseen
-from retrace.reason.conclusion import Conclusion, concluded, was_traced
+from retrace.reason.conclusion import concluded, was_traced
 from retrace.reason.history import revise
 from retrace.reason.patterns import recognise
 from retrace.reason.unfinished import Unfinished
@@ -133,9 +133,7 @@ class Judge:
     def _call(self, miss: Miss, history: _History) -> Verdict:
         if (first := history.unfinished.before(miss)) is not None:
             before = self._verdicts[first.id]
-            conclusion = Conclusion(before.cause, repeat=True, follows=first.id)
-            remedy = before.avoidable, before.fix
-            return concluded(miss, first, (), conclusion, self._listings, remedy)
+            return concluded(self._listings, miss, first, (), before.cause, before=before)
         # If there was no trace, JAX knew the traced part of the key. Only an earlier call
         # that was lowered can explain why this one was lowered or compiled.
         near = history.keys.nearest(miss, lowered=not was_traced(miss) and was_lowered(miss))
@@ -143,63 +141,71 @@ class Judge:
             before = self._verdicts[first.id]
             follows = first.id if before.nearest is None else None
             return replace(before, miss=miss, repeat=True, follows=follows)
-        if near is None and unseen.hides_first(miss):
-            return self._unknown(miss, None, ())
         if near is None:
-            return concluded(miss, None, (), self._first(miss, history), self._listings)
+            return self._first(miss, history)
         passed = rules.passed_differently(near.miss, miss)
         found = precedence.by_precedence(compare(near.miss, miss), passed)
         if unseen.hides_changes(miss, near.miss):
             return self._unknown(miss, near.miss, found)
         if (cause := precedence.cause_of(found[:1], passed)) is not Cause.UNKNOWN:
-            conclusion = Conclusion(cause)
-        elif near.miss.function.object != miss.function.object:
-            a, b = near.miss.function, miss.function
-            conclusion = Conclusion(
-                precedence.cause_of_function(a, b), rules.detail_of_function(a, b)
-            )
-        elif unseen.hides_state(miss, near.miss):
+            return concluded(self._listings, miss, near.miss, found, cause)
+        a, b = near.miss.function, miss.function
+        if a.object != b.object:
+            cause, detail = precedence.cause_of_function(a, b), rules.detail_of_function(a, b)
+            return concluded(self._listings, miss, near.miss, found, cause, detail)
+        if unseen.hides_state(miss, near.miss):
             return self._unknown(miss, near.miss, found)
-        else:
-            conclusion = self._same_again(miss, near.miss, history)
-        if conclusion.cause is Cause.FIRST_TRACE:
-            return concluded(miss, None, (), conclusion, self._listings)
-        changed = conclusion.changes or found
-        remedy = None
-        if conclusion.follows is not None:
-            before = self._verdicts[conclusion.follows]
-            remedy = before.avoidable, before.fix
-        return concluded(miss, near.miss, changed, conclusion, self._listings, remedy)
+        return self._same_again(miss, near.miss, found, history)
 
     def _unknown(self, miss: Miss, nearest: Miss | None, found: tuple[Change, ...]) -> Verdict:
         """A miss for which this JAX did not show what its cause depends on."""
-        conclusion = Conclusion(Cause.UNKNOWN, unseen.detail(miss, nearest))
-        return concluded(miss, nearest, found, conclusion, self._listings, ("maybe", None))
+        detail = unseen.detail(miss, nearest)
+        return concluded(self._listings, miss, nearest, found, Cause.UNKNOWN, detail)
 
-    def _first(self, miss: Miss, history: _History) -> Conclusion:
+    def _first(self, miss: Miss, history: _History) -> Verdict:
         """A function without an earlier key: a first trace, or part of one already reported."""
+        if unseen.hides_first(miss):
+            return self._unknown(miss, None, ())
         around = self._verdicts.get(miss.parent or "")
         inside = (
             around is not None
             and around.cause is Cause.FIRST_TRACE
             and around.miss.function.site == miss.function.site
         )
-        if inside and miss.derived is None:
-            # In `jit(jit(f))` the inner function is traced inside the outer one, and is the same.
-            return Conclusion(Cause.FIRST_TRACE, repeat=True, follows=miss.parent)
+        detail, before, repeat = None, None, history.begun
         site, derived, transforms = site_of(miss)
         plain = self._histories.get((site, derived, ()))
-        if plain is not None and plain.begun and set(transforms) == {"jit"}:
-            return Conclusion(Cause.FIRST_TRACE, Detail(How.JITTED_AGAIN), repeat=True)
-        raised = Detail(How.ALL_RAISED) if history.begun and not history.keys else None
-        return Conclusion(Cause.FIRST_TRACE, raised, repeat=history.begun)
+        if inside and miss.derived is None:
+            # In `jit(jit(f))` the inner function is traced inside the outer one, and is the same.
+            before = around
+        elif plain is not None and plain.begun and set(transforms) == {"jit"}:
+            detail, repeat = Detail(How.JITTED_AGAIN), True
+        elif history.begun and not history.keys:
+            detail = Detail(How.ALL_RAISED)
+        cause = Cause.FIRST_TRACE
+        return concluded(
+            self._listings, miss, None, (), cause, detail, repeat=repeat, before=before
+        )
 
-    def _same_again(self, miss: Miss, near: Miss, history: _History) -> Conclusion:
+    def _same_again(
+        self, miss: Miss, near: Miss, found: tuple[Change, ...], history: _History
+    ) -> Verdict:
         """Why an equal key of the same function object was not served."""
+
+        def because(
+            cause: Cause, detail: Detail | None = None, before: Verdict | None = None
+        ) -> Verdict:
+            # A first trace is compared with nothing, even if it repeats another.
+            again = cause is Cause.FIRST_TRACE
+            pair = (None, ()) if again else (near, found)
+            return concluded(
+                self._listings, miss, *pair, cause, detail, repeat=again, before=before
+            )
+
         if near.thread != miss.thread and near.time + near.seconds > miss.time:
             # There was no entry yet when this call arrived.
-            other = Detail(How.IN_ANOTHER_THREAD)
-            return Conclusion(self._verdicts[near.id].cause, other, repeat=True, follows=near.id)
+            before = self._verdicts[near.id]
+            return because(before.cause, Detail(How.IN_ANOTHER_THREAD), before)
         other_program = (
             miss.program is not None
             and near.program is not None
@@ -209,27 +215,28 @@ class Judge:
             how = "jax.clear_caches()" if miss.epoch != near.epoch else "clear_cache()"
             # Clearing only revealed that the cached program was stale.
             if other_program and was_traced(miss) and miss.derived is None:
-                return Conclusion(Cause.JAXPR_CHANGED, Detail(How.DROPPED, (how,)))
+                return because(Cause.JAXPR_CHANGED, Detail(How.DROPPED, (how,)))
             by = Detail(How.CLEARED_BY_MARKER) if miss.cold else Detail(How.CLEARED, (how,))
-            return Conclusion(Cause.CACHE_CLEARED, by)
+            return because(Cause.CACHE_CLEARED, by)
         if _is_derived(miss, near, history):
-            return Conclusion(Cause.FIRST_TRACE, Detail(How.DERIVED_AGAIN), repeat=True)
+            return because(Cause.FIRST_TRACE, Detail(How.DERIVED_AGAIN))
         if miss.derived is not None and miss.parent in self._verdicts:
-            cause = self._verdicts[miss.parent].cause
-            return Conclusion(cause, repeat=True, follows=miss.parent)
+            before = self._verdicts[miss.parent]
+            return because(before.cause, before=before)
         if not miss.function.object:
-            return Conclusion(Cause.UNKNOWN, Detail(How.NAME_ALONE))
+            return because(Cause.UNKNOWN, Detail(How.NAME_ALONE))
         if unsure := doubts(near, miss):
-            return Conclusion(precedence.cause_of(unsure), changes=unsure)
+            cause = precedence.cause_of(unsure)
+            return concluded(self._listings, miss, near, unsure, cause)
         if other_program:
-            return Conclusion(Cause.JAXPR_CHANGED)
+            return because(Cause.JAXPR_CHANGED)
         between = miss.number - near.number - 1
         if between + self._traces - self._traces_by[near.id] < _SMALLEST_CACHE:
             # No bounded cache can have dropped it: `linearize` and `vjp` derive one program each.
             if not was_traced(miss):
-                return Conclusion(Cause.FIRST_TRACE, Detail(How.MADE_AGAIN), repeat=True)
-            return Conclusion(Cause.UNKNOWN, Detail(How.TRACED_AGAIN))
-        return Conclusion(Cause.CACHE_EVICTED, Detail(How.WITHOUT_CLEAR, misses=between))
+                return because(Cause.FIRST_TRACE, Detail(How.MADE_AGAIN))
+            return because(Cause.UNKNOWN, Detail(How.TRACED_AGAIN))
+        return because(Cause.CACHE_EVICTED, Detail(How.WITHOUT_CLEAR, misses=between))
 
     def _operation(self, miss: Miss, history: _History) -> Verdict:
         near = history.keys.nearest(miss)
@@ -247,9 +254,7 @@ class Judge:
             found += bodies
         first = (miss.function.site, *_line(miss)) not in self._lines
         nearest = None if near is None else near.miss
-        return concluded(
-            miss, nearest, found, Conclusion(cause), self._listings, first_of_line=first
-        )
+        return concluded(self._listings, miss, nearest, found, cause, first_of_line=first)
 
 
 def site_of(miss: Miss) -> Site:
