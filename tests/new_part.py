@@ -1,6 +1,7 @@
 """What every room must do with a part of the key that it never heard of.
 
-`tests/test_parts.py` runs this in a copy of the package whose key also has `hints`.
+`tests/test_parts.py` runs this in a copy of the package whose key also has `hints`, which are
+settings, and `labels`, which are arguments of the call.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from retrace.compare.replay import apply
 from retrace.guards import agree, suite
 from retrace.hosts.neutral import neutral
 from retrace.hosts.trail import Trails
-from retrace.model import Component, Key, Miss
+from retrace.model import Component, Key, Miss, Passing
 from retrace.model.parts import BY_COMPONENT
 from retrace.runs.functions import Same
 from retrace.runs.misses import matched
@@ -31,6 +32,7 @@ from retrace.store.redaction import Redaction
 from tests.reading.story import TRAIN_STEP, Story, array, at, plain, write
 
 HINTS = BY_COMPONENT[Component("hints")]
+LABELS = BY_COMPONENT[Component("labels")]
 
 
 def story(*depths: int, host: str = "a") -> Story:
@@ -110,6 +112,38 @@ def test_its_changes_have_a_cause_and_advice() -> None:
     _, second, _ = story(1, 2, 3).view().verdicts
     assert second.cause is Cause.JIT_OPTIONS_CHANGED
     assert second.fix is not None and second.fix.paths == ("depth",)
+
+
+def labelled(*labels: int | None) -> Story:
+    """A miss for each `label`, the default of which is 3; None if the call omits it."""
+    told = Story(complete=True)
+    function = TRAIN_STEP._replace(defaults=(("label", plain(3)),))
+    for label in labels:
+        key = Key(leaves=(array("x", "float32", 3),))
+        if label is not None:
+            own: Any = (("label", plain(label)),)
+            key = key._replace(signature=(("label", Passing.KEYWORD),), **{LABELS.name: own})
+        told.miss(function, key, at(88, "train_step(x)"))
+    return told
+
+
+def test_an_argument_has_the_cause_and_advice_of_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = labelled(1, 2, 4)
+    causes = [
+        (verdict.cause, verdict.fix and verdict.fix.paths) for verdict in told.view().verdicts
+    ]
+    assert causes[1:] == [(Cause.STATIC_ARGUMENT_CHANGED, ("label",))] * 2
+    assert plan([write(told, tmp_path / "recording")]) == 0
+    assert "label" in capsys.readouterr().out
+
+
+def test_an_argument_that_is_its_default_may_be_omitted() -> None:
+    _, second = labelled(None, 3).view().verdicts
+    assert second.cause is Cause.CALL_SIGNATURE_CHANGED
+    _, second = labelled(None, 4).view().verdicts
+    assert second.cause is Cause.STATIC_ARGUMENT_CHANGED
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "github"])

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _CONFIG = "    config: tuple[tuple[str, Value], ...] = ()\n"
 _OPTIONS = '    OPTIONS = "options"\n'
 _END = ")\n\nVALUES = "
-_ROW = """    Values(
+_ROWS = """    Values(
         name="hints",
         components=(Component.HINTS,),
         traced=frozenset(),
@@ -28,13 +28,24 @@ _ROW = """    Values(
         of_jax=True,
         of_process=frozenset(("host",)),
     ),
+    Values(
+        name="labels",
+        components=(Component.LABELS,),
+        traced=frozenset((Component.LABELS,)),
+        title="labels",
+        one="label",
+        absent="no label",
+        hidden=Hidden.ALL,
+    ),
 """
-NEW_PART = (
-    ("model/key.py", _CONFIG, _CONFIG + _CONFIG.replace("config", "hints")),
-    ("model/parts.py", _OPTIONS, f'{_OPTIONS}    HINTS = "hints"\n'),
-    ("model/parts.py", _END, _ROW + _END),
-    # It shares a cause: one of its own needs a card.
+_FIELDS = _CONFIG.replace("config", "hints") + _CONFIG.replace("config", "labels")
+NEW_PARTS = (
+    ("model/key.py", _CONFIG, _CONFIG + _FIELDS),
+    ("model/parts.py", _OPTIONS, f'{_OPTIONS}    HINTS = "hints"\n    LABELS = "labels"\n'),
+    ("model/parts.py", _END, _ROWS + _END),
+    # They share causes: one of their own needs a card.
     ("reason/cards/calls.py", "(Component.OPTIONS,)", "(Component.OPTIONS, Component.HINTS)"),
+    ("reason/cards/calls.py", "(Component.STATIC,)", "(Component.STATIC, Component.LABELS)"),
 )
 """What is replaced in which module, and by what."""
 
@@ -53,7 +64,7 @@ def test_a_new_part_is_a_field_a_component_and_a_row(tmp_path: Path) -> None:
         copy = shutil.copytree if (ROOT / "tests" / name).is_dir() else shutil.copy
         (tmp_path / "tests").mkdir(exist_ok=True)
         copy(ROOT / "tests" / name, tmp_path / "tests" / name)
-    for module, old, new in NEW_PART:
+    for module, old, new in NEW_PARTS:
         path = tmp_path / "retrace" / module
         text = path.read_text()
         assert text.count(old) == 1

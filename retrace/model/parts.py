@@ -173,7 +173,12 @@ PASSED = tuple([row for row in VALUES if not row.of_jax])
 SETTINGS = tuple([row for row in VALUES if row.of_jax])
 """Those that are arguments of the call, and those that are settings of JAX."""
 CONTEXT = tuple([row for row in SETTINGS if row.is_context])
-"""Those of the settings that hold for all functions alike."""
+OPTIONS = tuple([row for row in SETTINGS if not row.is_context])
+"""Those of the settings that hold for all functions alike, and those of one function."""
+OF_ARGUMENTS = frozenset([row.component for row in PASSED])
+OF_CONTEXT = frozenset([row.component for row in CONTEXT])
+OF_OPTIONS = frozenset([row.component for row in OPTIONS])
+"""The components of their changes."""
 BY_COMPONENT = {row.component: row for row in VALUES}
 
 
@@ -211,6 +216,14 @@ def unchanged(part: Any) -> Any:
 def passed(key: Key) -> Named:
     """The values that the call passed as arguments, by name."""
     return tuple([pair for row in PASSED for pair in row.of(key)])
+
+
+_PASSED_OF_KEY = attrgetter(*[row.name for row in PASSED])
+
+
+def passes_the_same(old: Key, new: Key) -> bool:
+    """Whether two calls passed the same values as arguments."""
+    return _PASSED_OF_KEY(old) == _PASSED_OF_KEY(new)
 
 
 _COMPONENTS, _OF_KEY = tuple(BY_COMPONENT), attrgetter(*[row.name for row in VALUES])

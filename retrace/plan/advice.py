@@ -22,10 +22,10 @@ from retrace.model.advice import (
     ToArgument,
     ToArray,
 )
-from retrace.model.parts import BY_COMPONENT
+from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.candidate import VALUES, Candidate
 from retrace.plan.eager import Root
-from retrace.plan.history import ABSENT, OF_ARGUMENTS, Column, History
+from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
 from retrace.plan.step import Change, Proposal
@@ -51,10 +51,10 @@ CAUSES: dict[str, frozenset[Cause]] = {
 precedence if several things differed from its closest earlier key."""
 
 _PLAIN = {
-    **dict.fromkeys(BY_COMPONENT, "few-values"),
+    **dict.fromkeys(OF_ARGUMENTS, "few-values"),
+    **dict.fromkeys(OF_OPTIONS, "jit-once"),
+    **dict.fromkeys(OF_CONTEXT, "one-config"),
     "function": "jit-once",
-    "options": "jit-once",
-    "config": "one-config",
     "meta": "reuse-object",
     "signature": "one-call-style",
     "tree": "one-structure",

@@ -18,8 +18,8 @@ from retrace.model.advice import (
     ToArgument,
     TripsInProgram,
 )
-from retrace.model.parts import PASSED, passed
-from retrace.plan.history import OF_ARGUMENTS, OF_CONTEXT, Column, History
+from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, passed
+from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
@@ -29,7 +29,7 @@ VALUES = (*OF_ARGUMENTS, "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
 """Families where the programs show which values could share one program."""
 PASSED_BY_CALLER = (
-    *(row.component for row in PASSED),
+    *OF_ARGUMENTS,
     "dtype",
     "meta",
     "rank",

@@ -14,14 +14,11 @@ from retrace.compare.equality import identity, placement
 from retrace.compare.tree import field_path
 from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdict
 from retrace.model.log import OF_LOG
-from retrace.model.parts import CONTEXT, PASSED, named, passed
+from retrace.model.parts import OF_ARGUMENTS, named, passed
 from retrace.plan.renamed import renamed
 from retrace.plan.together import Together
 
 ABSENT = "absent"
-OF_ARGUMENTS = frozenset([row.component.value for row in PASSED])
-OF_CONTEXT = frozenset([row.component.value for row in CONTEXT])
-"""Families of values passed as arguments, and of settings that hold for all functions alike."""
 
 
 class Part(NamedTuple):

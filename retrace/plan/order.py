@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from retrace.causes import Cause
 from retrace.model import Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
-from retrace.model.parts import SETTINGS
+from retrace.model.parts import OF_CONTEXT, OF_OPTIONS
 from retrace.model.row import Row
 from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
@@ -15,7 +15,7 @@ from retrace.plan.candidate import PASSED_BY_CALLER, candidates
 from retrace.plan.data import Data
 from retrace.plan.eager import Root, roots
 from retrace.plan.greedy import Choice, Greedy
-from retrace.plan.history import OF_CONTEXT, table
+from retrace.plan.history import table
 from retrace.plan.joint import joined
 from retrace.plan.ledger import Ledger, outermost
 from retrace.plan.replay import Replay
@@ -185,7 +185,8 @@ def _hidden_causes(
 
 
 _QUESTIONS = (
-    *(row.component for row in SETTINGS),
+    *OF_OPTIONS,
+    *OF_CONTEXT,
     *("code", "again", "state", "meta"),
 )
 

@@ -9,8 +9,8 @@ from retrace.compare.programs import compare
 from retrace.compare.tree import field_path
 from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
-from retrace.model.parts import passed
-from retrace.plan.history import OF_ARGUMENTS, Column, History, Part
+from retrace.model.parts import OF_ARGUMENTS, passed
+from retrace.plan.history import Column, History, Part
 from retrace.reason.evidence import is_arrays
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount

@@ -10,8 +10,7 @@ from retrace.compare.along import Step as AlongStep
 from retrace.model import Frame
 from retrace.model import advice as model
 from retrace.model.advice import Advice
-from retrace.model.parts import BY_COMPONENT
-from retrace.plan.history import OF_CONTEXT
+from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised, who_passes
 from retrace.present.words import listed, names, quoted
@@ -372,9 +371,9 @@ def _one_setting(change: Change) -> str:
 _TITLES: dict[str, Callable[[Change], str]] = {
     "code": lambda change: f"run only the last version of {_who(change)}",
     "bodies": lambda change: f"define {_who(change)} once, outside",
-    **dict.fromkeys(BY_COMPONENT, _one_setting),
-    "options": lambda change: f"one setting of {_what(change)} for {_who(change)}",
-    "static": _static,
+    **dict.fromkeys(OF_CONTEXT, _one_setting),
+    **dict.fromkeys(OF_OPTIONS, lambda change: f"{_one_setting(change)} for {_who(change)}"),
+    **dict.fromkeys(OF_ARGUMENTS, _static),
     "meta": _static,
     "signature": lambda change: f"pass {_what(change)} one way",
     "tree": lambda change: f"one structure for {_what(change)}",

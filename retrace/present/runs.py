@@ -8,7 +8,8 @@ from typing import NamedTuple
 from retrace.causes import Cause
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.programs import Constant
-from retrace.model import JSON, Change, Component, Verdict
+from retrace.model import JSON, Change, Verdict
+from retrace.model.parts import OF_CONTEXT
 from retrace.present import stored
 from retrace.present.detail import detail
 from retrace.present.layout import Paint, plain, wrapped
@@ -181,7 +182,7 @@ def _everywhere(found: Difference) -> list[str]:
     """Settings that differ in the environment, or in every key."""
     named = {fact.name for fact in found.environment.facts}
     changed = [
-        {change.path or "" for change in pair.changes if change.component is Component.CONFIG}
+        {change.path or "" for change in pair.changes if change.component in OF_CONTEXT}
         for pair in found.changed
     ]
     if not changed:
@@ -245,7 +246,7 @@ def _changes(pair: Pair, everywhere: Sequence[str]) -> Iterator[str]:
         change
         for change in pair.changes
         if change.component not in NOT_IN_KEY
-        and not (change.component is Component.CONFIG and change.path in everywhere)
+        and not (change.component in OF_CONTEXT and change.path in everywhere)
     ]
     for change in key[:_MAX_CHANGES]:
         yield _change(change)

@@ -40,6 +40,7 @@ from retrace.model.advice import (
     ToArray,
     TripsInProgram,
 )
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.evidence import is_function, named_changes, types_of
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
@@ -243,12 +244,12 @@ def _keep_compared(history: list[Verdict]) -> None:
 
 
 def _differing(history: list[Verdict]) -> dict[str, Change]:
-    """Static values for which a call passed something new, by path."""
+    """Values in the key for which a call passed something new, by path of the argument."""
     return {
         change.path: change
         for verdict in history
         for change in verdict.changes
-        if change.component is Component.STATIC
+        if change.component in OF_ARGUMENTS
         and change.path is not None
         and not looks_equal(change)
     }
@@ -302,7 +303,7 @@ def _differs_in_type(
     verdict: Verdict, advised: BranchInProgram, by_path: Mapping[str, Advice]
 ) -> bool:
     """Whether a value that is otherwise just passed also came in another type."""
-    changes = named_changes(verdict.changes, (Component.STATIC,))
+    changes = named_changes(verdict.changes, OF_ARGUMENTS)
     return len(changes) == 1 == len(advised.paths) and all(
         isinstance(by_path.get(change.path), ToArgument) and len({*types_of(change)}) > 1
         for change in changes
@@ -323,7 +324,7 @@ def _values(history: list[Verdict]) -> _Values:
     for verdict in history:
         for change in verdict.changes:
             if isinstance(change, HeldChange) or (
-                isinstance(change, NamedChange) and change.component is Component.STATIC
+                isinstance(change, NamedChange) and change.component in OF_ARGUMENTS
             ):
                 sides = [side for side in (change.old, change.new) if side is not None]
                 own = found.setdefault(change.path, set())

@@ -18,6 +18,7 @@ from retrace.model.advice import (
     LibraryCall,
     Proof,
 )
+from retrace.model.parts import OF_ARGUMENTS, OF_OPTIONS
 from retrace.reason.evidence import Evidence, grown
 
 LENGTH = "length"
@@ -28,6 +29,7 @@ _SHAPE_PARAMETERS = frozenset(
         *("limit_indices", LENGTH),
     )
 )
+_OF_PLACE = OF_OPTIONS | {Component.SIGNATURE}
 _INIT = {
     "flax": ("init", "init_with_output", "lazy_init"),
     "haiku": ("init_fn",),
@@ -144,7 +146,7 @@ def grows(change: Change) -> bool:
 
 def _is_shape(change: Change) -> bool:
     """Whether the changed parameter of an operation is a shape, a size or a padding."""
-    return change.component is Component.STATIC and (change.path or "") in _SHAPE_PARAMETERS
+    return change.component in OF_ARGUMENTS and (change.path or "") in _SHAPE_PARAMETERS
 
 
 def is_elsewhere(verdict: Verdict) -> bool:
@@ -155,5 +157,5 @@ def is_elsewhere(verdict: Verdict) -> bool:
     """
     nearest, lines = verdict.nearest, verdict.miss.lines
     return (nearest is not None and lines is not None and nearest.lines != lines) or any(
-        change.component in (Component.SIGNATURE, Component.OPTIONS) for change in verdict.changes
+        change.component in _OF_PLACE for change in verdict.changes
     )

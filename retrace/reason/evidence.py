@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePath
@@ -10,8 +11,13 @@ from typing import cast
 
 from retrace.model import Change, Component, Dim, Miss, NamedChange, Value, ValueChange
 from retrace.model.change import together
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.program import Comparison
 from retrace.reason.resized import Resized
+
+OF_VALUES = OF_ARGUMENTS | {Component.TREE}
+"""The parts of the arguments that hold Python values: some as they are, others in the static
+fields of containers."""
 
 
 class Evidence:
@@ -47,7 +53,7 @@ def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:
 
 
 def named_changes(
-    changes: tuple[Change, ...], components: tuple[Component, ...]
+    changes: tuple[Change, ...], components: Container[Component]
 ) -> list[NamedChange]:
     """The changes of some parts of the key that hold values by name."""
     return [c for c in changes if isinstance(c, NamedChange) and c.component in components]

@@ -11,7 +11,7 @@ from retrace.causes import Cause
 from retrace.model import Change, Component, Miss
 from retrace.model.advice import Advice, FewMapped, Library, LibraryPasses, Proof
 from retrace.reason.cards import card
-from retrace.reason.evidence import Evidence, package_of, paths
+from retrace.reason.evidence import OF_VALUES, Evidence, package_of, paths
 from retrace.reason.precedence import others
 from retrace.reason.traits import (
     calling_library,
@@ -90,14 +90,13 @@ def _library_advice(cause: Cause, miss: Miss) -> Advice:
 
 def _with_others(advised: Advice, others: list[Change]) -> Advice:
     """Add the other changes that must also be fixed before the call can be served."""
-    of_values = (Component.TREE, Component.STATIC)
     rest = [
         (change.path, change.component.value)
         for change in others
         if change.path is not None
         and not (isinstance(advised, FewMapped) and change.path in advised.paths)
         and (
-            change.component not in of_values
+            change.component not in OF_VALUES
             or not {change.path, _argument(change)} & {*advised.paths}
         )
     ]

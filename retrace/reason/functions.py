@@ -270,7 +270,7 @@ def options(components: tuple[Component, ...], evidence: Evidence) -> Advice:
 def config(components: tuple[Component, ...], evidence: Evidence) -> Advice:
     """What to do if JAX's configuration changed."""
     nearest = evidence.nearest
-    if axes := _remapped(evidence.changes):
+    if axes := _remapped(evidence.changes, components):
         wasted = evidence.program is not None and evidence.program.is_wasted
         followed = [
             change.path
@@ -291,12 +291,14 @@ def config(components: tuple[Component, ...], evidence: Evidence) -> Advice:
     )
 
 
-def _remapped(changes: tuple[Change, ...]) -> dict[str, tuple[Dim, Dim]]:
+def _remapped(
+    changes: tuple[Change, ...], components: tuple[Component, ...]
+) -> dict[str, tuple[Dim, Dim]]:
     """The named axes being mapped over, if only their sizes changed in the settings.
 
     Each size is a separate entry, as with array sizes.
     """
-    own = named_changes(changes, (Component.CONFIG,))
+    own = named_changes(changes, components)
     if len(own) != 1 or own[0].path != "axis_env":
         return {}
     sides = [value and value.data for value in (own[0].old, own[0].new)]

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from retrace.causes import Cause
 from retrace.compare.along import along, is_drawn_by_position
-from retrace.model import Change, Component, Dim, Miss, ShapeChange, Verdict
+from retrace.model import Change, Dim, Miss, ShapeChange, Verdict
 from retrace.model.advice import FewSizes, JitBlock, PadBatch, PadShape, PassDecision, Proof
 from retrace.model.change import together
 from retrace.reason import rules
 from retrace.reason.agreement import agree
 from retrace.reason.arrays import pad_shape
-from retrace.reason.evidence import types_of, values_of
+from retrace.reason.evidence import OF_VALUES, types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
@@ -253,7 +253,7 @@ class _Sharing:
 def _only_change(verdict: Verdict) -> Change | None:
     """The only changed plain static value or field, if nothing else changed."""
     own = rules.in_key(verdict.changes)
-    if len(own) != 1 or own[0].component not in (Component.STATIC, Component.TREE):
+    if len(own) != 1 or own[0].component not in OF_VALUES:
         return None
     found = (own[0],) if _is_plain(own[0]) else field_changes(own[0])
     return found[0] if len(found) == 1 and _is_plain(found[0]) else None

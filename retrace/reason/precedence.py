@@ -9,6 +9,7 @@ from retrace.causes import Cause
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Component, Function, Kind
 from retrace.model.change import Changes, component_of, together
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.cards import card
 from retrace.reason.rules import Passed, in_key, wrapped_again
 
@@ -40,7 +41,7 @@ def _cause_within(passed: Passed) -> Callable[[Change], Cause]:
     """The cause of one change, or `unknown` if it is not part of a key."""
 
     def cause(change: Change) -> Cause:
-        if passed and change.component is Component.STATIC and change.path in passed:
+        if passed and change.component in OF_ARGUMENTS and change.path in passed:
             return Cause.CALL_SIGNATURE_CHANGED
         return _OF_COMPONENT.get(change.component, Cause.UNKNOWN)
 

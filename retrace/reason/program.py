@@ -8,9 +8,9 @@ from functools import cached_property
 from retrace.compare.equation import primitive
 from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, Listing, Miss, Value, ValueChange
-from retrace.model.parts import PASSED
+from retrace.model.parts import OF_ARGUMENTS
 
-HELD = frozenset({*(row.component for row in PASSED), Component.CLOSURE, Component.DEFAULTS})
+HELD = OF_ARGUMENTS | {Component.CLOSURE, Component.DEFAULTS}
 """The ways in which a Python value gets into a program."""
 _PRINTS = frozenset(("debug_callback", "debug_print"))
 _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))

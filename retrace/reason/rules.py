@@ -9,6 +9,7 @@ from typing import TypeAlias
 from retrace.compare.equality import same_content
 from retrace.compare.keys import NOT_IN_KEY
 from retrace.model import Change, Detail, Function, How, Kind, Miss, Passing
+from retrace.model.parts import passed, passes_the_same
 
 Passed: TypeAlias = frozenset[str]
 """Static parameters that differ only in how they were passed."""
@@ -24,9 +25,9 @@ def passed_differently(old: Miss, new: Miss) -> Passed:
 
     If the passed value is not the default, the value has changed as well.
     """
-    if old.key.static == new.key.static:
+    if passes_the_same(old.key, new.key):
         return frozenset()
-    before, after = dict(old.key.static), dict(new.key.static)
+    before, after = dict(passed(old.key)), dict(passed(new.key))
     defaults = dict(new.function.defaults)
     ways = dict(old.key.signature), dict(new.key.signature)
     return frozenset(

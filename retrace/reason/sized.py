@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 
 from retrace.compare.keys import changes
 from retrace.model import Change, Component, Miss, NamedChange, ShapeChange, Verdict
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.eager import LENGTH, by_size, joins, same_work
 from retrace.reason.rules import in_key
 
@@ -122,7 +123,7 @@ def _turns(change: Change) -> Iterator[tuple[bool, str, int, object, object]]:
     is_array = isinstance(change, ShapeChange)
     if is_array:
         before, after = change.old, change.new
-    elif isinstance(change, NamedChange) and change.component is Component.STATIC:
+    elif isinstance(change, NamedChange) and change.component in OF_ARGUMENTS:
         old, new = [value and value.data for value in (change.old, change.new)]
         if change.path == LENGTH:
             yield False, change.path, 0, repr(old), repr(new)

@@ -18,6 +18,7 @@ from retrace.model.advice import (
     ToArgument,
     TripsInProgram,
 )
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.evidence import Evidence, innermost, is_function, types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.program import HELD, Comparison, numbers
@@ -91,7 +92,7 @@ def _optimizer(changes: tuple[Change, ...], amounts: Sequence[Change]) -> str | 
     """The optax optimizer that holds all of these numbers; its state can hold them instead."""
     for change in changes:
         path = change.path
-        if path is None or change.component is not Component.STATIC:
+        if path is None or change.component not in OF_ARGUMENTS:
             continue
         if all(type_.startswith("optax.") for type_ in types_of(change)) and all(
             str(value.path).startswith((f"{path}.", f"{path}[")) for value in amounts

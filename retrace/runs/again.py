@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from retrace.model import Kind, Leaf, Listing, Miss, Run, Stage
 from retrace.model import Program as _Hashed
-from retrace.model.parts import CONTEXT, SETTINGS, Named
+from retrace.model.parts import CONTEXT, OPTIONS, Named
 from retrace.runs.constants import Family, families, from_listings
 from retrace.runs.form import Form, form
 from retrace.runs.module import Modules
@@ -34,7 +34,6 @@ _TRACED_WITH = frozenset(
 )
 """Options and settings that JAX only reads while tracing: their effect shows in the program. In
 test suites, the cache served programs that differed only in these."""
-_OF_FUNCTION = tuple([row for row in SETTINGS if not row.is_context])
 MIN_STORED_SECONDS = 1.0
 """JAX stores compilations that took at least this many seconds, unless
 `jax_persistent_cache_min_compile_time_secs` says otherwise."""
@@ -212,7 +211,7 @@ def _identity(miss: Miss, program: str, around: _SharedText) -> str:
         with_ = miss.function.jax_name, results, _text(tuple(map(_PLACED, key.leaves)))
     options = [
         (name, value.text)
-        for row in _OF_FUNCTION
+        for row in OPTIONS
         for name, value in row.of(key)
         if (name not in _TRACED_WITH if lowered is None else name in _COMPILED_WITH)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from retrace.model import Component
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason import arrays, functions, statics, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
@@ -31,7 +32,7 @@ def _if_called_alike(evidence: Evidence) -> Avoidable:
     # With `*rest` and `**options`, more or fewer arguments may be intended.
     own = [change for change in changes if change.component is Component.SIGNATURE]
     meant = any("[" in (change.path or "") for change in own)
-    passing = (Component.SIGNATURE, Component.STATIC, Component.TREE)
+    passing = (Component.SIGNATURE, Component.TREE, *OF_ARGUMENTS)
     if calling_library(evidence.miss):
         return "maybe"
     arrays_too = any(change.component not in passing for change in in_key(changes))
