@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 from retrace.jax_internals import events as at
 from retrace.jax_internals.accelerators import Times, found, kind
 from retrace.jax_internals.events import Event
+from retrace.model.protobuf import Field, fields
 from retrace.model.slow import Pass
-from retrace.model.wire import Field, fields
 
 _PICOSECONDS = 1e-12
 _MAX_PASSES = 200

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from retrace.errors import UsageError
-from retrace.model.wire import fields
+from retrace.model.protobuf import fields
 from retrace.store import files
 
 _PLANE, _NAME, _STAT_NAMES, _STATS = 1, 2, 5, 6

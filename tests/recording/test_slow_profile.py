@@ -11,7 +11,7 @@ import pytest
 from retrace.jax_internals import names_slow
 from retrace.jax_internals.profile import Profile
 from retrace.jax_internals.xspace import compilation, threads
-from retrace.model.wire import fields
+from retrace.model.protobuf import fields
 
 KERNEL, INNER, PASS, WORK = 1, 2, 3, 4
 NAMES = {KERNEL: "FusionCompiler::Compile", INNER: "CSEPass", PASS: "dce", WORK: "CpuCompiler"}
