@@ -46,15 +46,17 @@ jax.jit(step)(jnp.ones(64)).block_until_ready()
 def rows(quick: bool) -> Iterator[Callable[[], Ratio | None]]:
     """The rows, each measured when called."""
     pairs = 2 if quick else 7
-    yield lambda: _measured("a trace of many seconds", _TRACE, 3_000 if quick else 12_000, pairs)
     yield lambda: _measured(
-        "a compilation of many seconds", _COMPILE, 60 if quick else 250, pairs
+        "a trace that takes many seconds", _TRACE, 3_000 if quick else 12_000, pairs
     )
-    yield lambda: _inside("a compilation of a few seconds", 100)
+    yield lambda: _measured(
+        "a compilation that takes many seconds", _COMPILE, 60 if quick else 250, pairs
+    )
+    yield lambda: _inside("a compilation that takes a few seconds", 100)
     yield lambda: _small(10 if quick else 20)
     if not quick:
-        yield lambda: _measured("a compilation of about a minute", _COMPILE, 900, 3)
-        yield lambda: _inside("a compilation of about a minute", 1_250, _BOUND)
+        yield lambda: _measured("a compilation that takes about a minute", _COMPILE, 900, 3)
+        yield lambda: _inside("a compilation that takes about a minute", 1_250, _BOUND)
 
 
 def _inside(name: str, rounds: int, bound: float | None = None) -> Ratio:
@@ -87,15 +89,15 @@ def _inside(name: str, rounds: int, bound: float | None = None) -> Ratio:
         setattr(Sampler, name_of_look, look)
         recorder.slow = None
     share = 1 + spent / (lasted - inside.missing)
-    told = f"{name}, processor time inside retrace with `--slow`"
-    return Ratio(told, lasted, lasted * share, share, (share, share), bound)
+    label = f"{name}, processor time inside retrace with `--slow`"
+    return Ratio(label, lasted, lasted * share, share, (share, share), bound)
 
 
 def _small(turns: int) -> Ratio:
     """What `--slow` adds to the smallest miss, of which a program may have a thousand.
 
     Processor time inside retrace, of the thread that misses and of the one that writes, in turns
-    of 25 misses with it and without; beside all that the process spent on a miss.
+    of 25 misses with it and without, as a share of all processor time of a miss.
     """
     recorder = session().recorder
     value = jnp.ones(3)
@@ -125,8 +127,8 @@ def _small(turns: int) -> Ratio:
         recorder.slow = None
     typical, share = statistics.median(plain), statistics.median(shares)
     quarter = statistics.quantiles(shares, n=4)
-    told = "the smallest miss, processor time inside retrace that `--slow` adds"
-    return Ratio(told, typical, typical * share, share, (quarter[0], quarter[2]))
+    label = "the smallest miss, processor time that `--slow` adds inside retrace"
+    return Ratio(label, typical, typical * share, share, (quarter[0], quarter[2]))
 
 
 def _measured(name: str, program: str, rounds: int, pairs: int) -> Ratio:
@@ -137,7 +139,7 @@ def _measured(name: str, program: str, rounds: int, pairs: int) -> Ratio:
         run = ["-m", "retrace", "run", "-q", "--force", "--out", str(folder / "out")]
         plain = partial(processor_seconds, [*run, str(script)], environment())
         slow = partial(processor_seconds, [*run, "--slow", str(script)], environment())
-        said = f"{name}, a whole process by its processors' time, recorded without `--slow`"
-        return compare(f"{said} beside with", plain, slow, pairs, _BOUND)
+        label = f"{name}, processor time of the whole process, without `--slow` and with it"
+        return compare(label, plain, slow, pairs, _BOUND)
     finally:
         shutil.rmtree(folder)
