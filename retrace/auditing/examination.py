@@ -20,7 +20,7 @@ from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.places import values
 from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import TooSlowError, limited
-from retrace.capture.kept import Program, Static
+from retrace.capture.kept import KeptProgram, Static
 from retrace.capture.misses import Misses
 from retrace.capture.programs import transcript
 from retrace.capture.snapshot import snapshot
@@ -116,14 +116,14 @@ class Examination:
         functions = {number: program.function for number, program in programs}
         return Found(audit, functions, tuple(self._listings.values()))
 
-    def _changed(self, program: Program) -> tuple[Reading, ...]:
+    def _changed(self, program: KeptProgram) -> tuple[Reading, ...]:
         """Values a function reads that have changed."""
         subject = None if program.subject is None else program.subject()
         if subject is None:
             return ()
         return asked(self._readings, program, subject) or ()
 
-    def _readings(self, program: Program, subject: Any) -> tuple[Reading, ...]:
+    def _readings(self, program: KeptProgram, subject: Any) -> tuple[Reading, ...]:
         then = _values_of(program.function)
         now = _values_of(self._misses.described_now(subject))
         for one in program.static:
@@ -150,7 +150,7 @@ class Examination:
     def _check(
         self,
         number: int,
-        program: Program,
+        program: KeptProgram,
         reads: tuple[Reading, ...],
         *,
         may: bool,
@@ -205,7 +205,7 @@ class Examination:
     def _compare(
         self,
         number: int,
-        program: Program,
+        program: KeptProgram,
         jaxpr: Any,
         reads: tuple[Reading, ...],
         functions: list[tuple[Any, Any]],
@@ -255,7 +255,7 @@ class Examination:
         return found._replace(seconds=seconds, disturbed=disturbed)
 
     def _traced(
-        self, program: Program, old: Transcript, began: float
+        self, program: KeptProgram, old: Transcript, began: float
     ) -> tuple[Transcript, bool | None, Any]:
         """Trace again: the program, whether it equals the old one (None: unknown), the jaxpr."""
         left = min(self._limits.each, self._left) - (perf_counter() - began)
@@ -266,7 +266,7 @@ class Examination:
             return new, False, jaxpr
         return new, _captured_same(old, new), jaxpr
 
-    def _disturbed(self, program: Program, reads: tuple[Reading, ...]) -> tuple[str, ...]:
+    def _disturbed(self, program: KeptProgram, reads: tuple[Reading, ...]) -> tuple[str, ...]:
         after = {reading.name: reading for reading in self._changed(program)}
         before = {reading.name: reading for reading in reads}
         return tuple(
@@ -277,7 +277,7 @@ class Examination:
             ]
         )
 
-    def _settings(self, program: Program) -> tuple[dict[str, Any], str | None]:
+    def _settings(self, program: KeptProgram) -> tuple[dict[str, Any], str | None]:
         """The settings to restore for the trace, and the name of one that cannot be restored."""
         now = dict(self._misses.config_now())
         settings: dict[str, Any] = {}

@@ -34,7 +34,7 @@ class Static(NamedTuple):
     object: weakref.ref[Any]
 
 
-class Program(NamedTuple):
+class KeptProgram(NamedTuple):
     """A program that JAX keeps."""
 
     subject: weakref.ref[Any] | None
@@ -70,9 +70,9 @@ class Kept:
     """The programs that JAX keeps, by the numbers of the misses that traced them."""
 
     def __init__(self) -> None:
-        self._begun: dict[int, Callable[[Recipe], Program]] = {}
+        self._begun: dict[int, Callable[[Recipe], KeptProgram]] = {}
         """What traces in progress make of their recipe once they have one."""
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, KeptProgram] = {}
         self._arrays: dict[int, tuple[str, ...]] = {}
         # Filled by a C function, as in `capture.weak`: an exception in a Python callback
         # would be lost.
@@ -97,7 +97,7 @@ class Kept:
         except TypeError:
             reference = None
         self._begun[number] = partial(
-            Program, reference, function, key.config, static, get_ident()
+            KeptProgram, reference, function, key.config, static, get_ident()
         )
 
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:
@@ -129,7 +129,7 @@ class Kept:
         """The captured host arrays; None if unknown or if it captured none."""
         return self._arrays.get(number)
 
-    def programs(self) -> list[tuple[int, Program]]:
+    def programs(self) -> list[tuple[int, KeptProgram]]:
         """The programs that are still alive, earliest first."""
         self._forget_dead()
         return list(self._programs.items())

@@ -10,7 +10,7 @@ _MAX_CODE_BYTES = 20_000
 """In functions with more bytecode than this, loops are not searched for."""
 
 
-class Around(NamedTuple):
+class LoopCode(NamedTuple):
     """One loop of a function: its source lines, and the bytecode that it repeats."""
 
     line: int
@@ -23,7 +23,7 @@ class Around(NamedTuple):
     """Offset of its last instruction."""
 
 
-def loops(code: CodeType) -> tuple[Around, ...]:
+def loops(code: CodeType) -> tuple[LoopCode, ...]:
     """The loops of a function, including comprehensions, in the order in which they end."""
     if len(code.co_code) > _MAX_CODE_BYTES:
         return ()
@@ -39,14 +39,14 @@ def loops(code: CodeType) -> tuple[Around, ...]:
     ends: dict[int, int] = {}
     for target, offset in jumps:
         ends[target] = max(offset, ends.get(target, 0))
-    found: list[Around] = []
+    found: list[LoopCode] = []
     for first, last in ends.items():
         inside = [line for offset, line in lines if first <= offset <= last]
         if inside:
-            found.append(Around(min(inside), max(inside), first, last))
+            found.append(LoopCode(min(inside), max(inside), first, last))
     return tuple(found)
 
 
-def around(found: tuple[Around, ...], position: int) -> tuple[Around, ...]:
+def around(found: tuple[LoopCode, ...], position: int) -> tuple[LoopCode, ...]:
     """Return those loops of a function that contain an instruction."""
     return tuple(one for one in found if one.first <= position <= one.last)

@@ -20,7 +20,7 @@ from time import perf_counter, thread_time
 from types import CodeType, FrameType
 from typing import TypeAlias
 
-from retrace.capture.loops import Around, around, loops
+from retrace.capture.loops import LoopCode, around, loops
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.turn import Held, Turn
@@ -118,7 +118,7 @@ class Sampler:
         self._guarded = guarded
         self._told = told
         self._watched: dict[int, Watched] = {}
-        self._known_loops: dict[tuple[str, str, int], tuple[Around, ...]] = {}
+        self._known_loops: dict[tuple[str, str, int], tuple[LoopCode, ...]] = {}
         """Loops of the functions seen, by file, name and line so that no code is kept alive."""
         self._at_work = allocate_lock()
         """Held by the sampling thread."""

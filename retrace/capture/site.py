@@ -28,7 +28,7 @@ _MAX_LENGTH = 400
 _NUMERIC = ("jax", "jaxlib", "numpy")
 
 
-class Around(NamedTuple):
+class ClosedOver(NamedTuple):
     """The functions that a function closes over."""
 
     site: str
@@ -44,11 +44,11 @@ class Sites:
         self._tokens = tokens
         self._definitions = definitions
         # A cell may hold another function later, but the function object stays the same.
-        self._around: dict[int, Around] = {}
+        self._around: dict[int, ClosedOver] = {}
         self._jit_lines: dict[int, str] = {}
         tokens.tables += [self._around, self._jit_lines]
 
-    def around(self, function: FunctionType) -> Around:
+    def around(self, function: FunctionType) -> ClosedOver:
         """The functions that `function` closed over when it was first seen."""
         if not function.__closure__:
             return _NOTHING
@@ -58,7 +58,7 @@ class Sites:
             found = self._around[number] = _described(self._inside(function, _MAX_DEPTH))
         return found
 
-    def within(self, receiver: Any) -> Around:
+    def within(self, receiver: Any) -> ClosedOver:
         """The user's functions that a callable instance held when it was first seen.
 
         A decorator may be a class; applied to two functions it gives two functions.
@@ -131,13 +131,13 @@ class Sites:
         return "", ""
 
 
-def _described(held: list[tuple[str, str]]) -> Around:
+def _described(held: list[tuple[str, str]]) -> ClosedOver:
     """Join sites and names into a part of a definition site."""
     text = "; ".join([site for site, _ in held])
     if len(text) > _MAX_LENGTH:
         digest = blake2b(text.encode(), digest_size=8).hexdigest()
         text = f"{len(held)} functions {digest}"
-    return Around(text, tuple(dict.fromkeys([name for _, name in held])))
+    return ClosedOver(text, tuple(dict.fromkeys([name for _, name in held])))
 
 
 def _members(value: Any) -> Iterator[Any]:
@@ -192,4 +192,4 @@ def _wrapped(thing: Any) -> Any:
     return None
 
 
-_NOTHING = Around("", ())
+_NOTHING = ClosedOver("", ())

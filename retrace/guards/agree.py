@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from retrace.errors import DisagreementError, RetraceError, UsageError
 from retrace.failure import say
-from retrace.guards.agreement import Agreement, Disagreement, Late, Program
+from retrace.guards.agreement import Agreement, Disagreement, Late, Published
 from retrace.inside.live import is_off
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _Here:
         return error
 
 
-def _described(program: str, function: Function, key: Key, site: CallSite | None) -> Program:
+def _described(program: str, function: Function, key: Key, site: CallSite | None) -> Published:
     from retrace.model.parts import VALUES
     from retrace.present.detail import array
 
@@ -143,7 +143,7 @@ def _described(program: str, function: Function, key: Key, site: CallSite | None
         "code": [("code", function.code or "")],
     }
     label = f"{function.name} ({where}{called})"
-    return Program(f"{function.site} {','.join(function.wrappers)}", label, program, inputs)
+    return Published(f"{function.site} {','.join(function.wrappers)}", label, program, inputs)
 
 
 def _texts(values: Iterable[tuple[str, Value]]) -> list[tuple[str, str]]:

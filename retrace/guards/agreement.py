@@ -52,8 +52,8 @@ class Store(Protocol):
         ...
 
 
-class Program(NamedTuple):
-    """A program that is about to be compiled."""
+class Published(NamedTuple):
+    """A program that is about to be compiled, as a process publishes it to the others."""
 
     site: str
     label: str
@@ -100,12 +100,12 @@ class Agreement:
         self._known: set[str] = set()
         self._places: dict[str, dict[str, int]] = {}
         """The different programs this process reached at each site, in order."""
-        self._unconfirmed: dict[str, Program] = {}
+        self._unconfirmed: dict[str, Published] = {}
         """Programs of this process at places where not all have agreed yet."""
         self._number = 0
 
     def meet(
-        self, program: Program, processes: Sequence[int], late: Callable[[Late], object]
+        self, program: Published, processes: Sequence[int], late: Callable[[Late], object]
     ) -> Disagreement | None:
         """Publish a program and compare it with those of the other processes.
 
@@ -140,7 +140,7 @@ class Agreement:
             self._wait(program, place, processes, late)
         return self._settled(program, place) or self._earlier()
 
-    def _place(self, program: Program) -> tuple[str, int]:
+    def _place(self, program: Published) -> tuple[str, int]:
         with self._lock:
             self._number += 1
             site = _FOLDER.sub("", program.site)  # folders may differ between hosts
@@ -151,7 +151,7 @@ class Agreement:
 
     def _wait(
         self,
-        program: Program,
+        program: Published,
         place: str,
         processes: Sequence[int],
         late: Callable[[Late], object],
@@ -173,7 +173,9 @@ class Agreement:
                 waited = time.monotonic() - began
                 late(Late(program.label, waited, {one: self._last(one) for one in missing}))
 
-    def _gather(self, program: Program, place: str, processes: Sequence[int], end: float) -> None:
+    def _gather(
+        self, program: Published, place: str, processes: Sequence[int], end: float
+    ) -> None:
         """Check the hash of each process as it arrives, and announce when all agree."""
         store, done = self._store, f"{_ROOT}/{place}/done"
         for other in processes:
@@ -193,7 +195,7 @@ class Agreement:
         found = self._store.under(f"{_ROOT}/last/{process}")
         return found[max(found)] if found else ""
 
-    def _settled(self, program: Program, place: str) -> Disagreement | None:
+    def _settled(self, program: Published, place: str) -> Disagreement | None:
         """The disagreement at a place, if one is known by now."""
         wrong = self._store.look(f"{_ROOT}/{place}/wrong")
         if wrong is not None:
@@ -219,7 +221,7 @@ class Agreement:
                 return self._disagreement(program, place, wrong)
         return None
 
-    def _disagreement(self, program: Program, place: str, wrong: str) -> Disagreement:
+    def _disagreement(self, program: Published, place: str, wrong: str) -> Disagreement:
         other, _, process = wrong.partition(" ")
         if other == program.hash:
             first = self._store.look(f"{_ROOT}/{place}/first") or ""

@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import retrace
-from retrace.guards.agreement import Agreement, Program
+from retrace.guards.agreement import Agreement, Published
 from retrace.jax_internals.job import joined
 
 port, index, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -89,9 +89,9 @@ def many() -> None:
 
     def one(process):
         agreement = Agreement(job.store, process, 60.0)
-        program = Program("many.py:1 f", "f", "equal", {})
+        program = Published("many.py:1 f", "f", "equal", {})
         assert agreement.meet(program, range(256), print) is None
-        odd = Program("many.py:2 g", "g", "odd" if process == 77 else "even", {})
+        odd = Published("many.py:2 g", "g", "odd" if process == 77 else "even", {})
         found[process] = agreement.meet(odd, range(256), print)
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(256)]
