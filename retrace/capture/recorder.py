@@ -264,7 +264,7 @@ class Recorder:
         self._thread.looking().saved(seconds)
 
     def cache_key_part(
-        self, name: str, digest: str, alone: Callable[[], tuple[str, bytes]]
+        self, name: str, digest: Callable[[], str], alone: Callable[[], tuple[str, bytes]]
     ) -> bool:
         """JAX added a part to the key of its on-disk cache; False if no more are needed."""
         return self._thread.looking().part(name, digest, alone)

@@ -87,12 +87,14 @@ class Lookup:
         self._off: bool | None = None
         """Whether the cache is off; None until checked."""
 
-    def part(self, name: str, digest: str, alone: Callable[[], tuple[str, bytes]]) -> bool:
+    def part(
+        self, name: str, digest: Callable[[], str], alone: Callable[[], tuple[str, bytes]]
+    ) -> bool:
         """Record an ingredient of the key; False if no cache is used.
 
         Args:
             name: JAX's name for it.
-            digest: the hash of this ingredient and all earlier ones.
+            digest: returns the hash of this ingredient and all earlier ones.
             alone: returns the hash of this ingredient by itself, and the hashed bytes.
         """
         if self._off is None:
@@ -101,15 +103,16 @@ class Lookup:
             self._off = not shown or (CACHE.value() is None and not IS_ENABLED.get()())
         if self._off:
             return False
+        until_here = digest()
         # The first is the program, the slowest to hash; its digest covers nothing else.
         if self._parts:
             digest_alone, content = alone()
             if name == _OPTIONS:
                 self._options = fields_of(content, digest_alone)
         else:
-            digest_alone = digest
+            digest_alone = until_here
         self._own.append(digest_alone[:_DIGEST_LENGTH])
-        self._parts.append((name, digest[:_DIGEST_LENGTH]))
+        self._parts.append((name, until_here[:_DIGEST_LENGTH]))
         return True
 
     def event(self, name: str, frame: FrameType) -> None:

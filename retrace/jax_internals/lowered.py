@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.result_paths import result_paths
-from retrace.jax_internals.shardings import describe
+from retrace.jax_internals.shardings import describe, dtype_name
 
 _INPUTS = [row.name for row in at.LOWERING_WITH.values()]
 _NAME_INDEX = list(at.LOWERING_WITH).index("name")
@@ -51,7 +51,9 @@ def _digest(avals: Sequence[Any], results: object, given: Sequence[Any]) -> str:
 def _type(aval: Any) -> str:
     # Under an eager `vmap` the function was traced without the batch axis of its program. XLA
     # has no weak types.
-    return f"{getattr(aval, 'dtype', None)}{getattr(aval, 'shape', aval)}"
+    dtype = getattr(aval, "dtype", None)
+    name = "None" if dtype is None else dtype_name(dtype)
+    return f"{name}{getattr(aval, 'shape', aval)}"
 
 
 def _texts(values: object) -> object:

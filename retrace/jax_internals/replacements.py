@@ -68,13 +68,15 @@ def of_cache_key(original: Any, hooks: Hooks, installation: object) -> Any:
         if hash_obj is unasked or not hooks.is_current(installation):
             return
 
+        def digest() -> str:
+            return hash_obj.copy().hexdigest()
+
         def alone() -> tuple[str, bytes]:
             own = _Kept(hashlib.new(hash_obj.name))
             hashfn(own)
             return own.hashed.hexdigest(), own.content
 
         def report_part() -> bool:
-            digest = hash_obj.copy().hexdigest()
             return hooks.observer.cache_key_part(last_serialized, digest, alone)
 
         if hooks.guarded(report_part) is False:
