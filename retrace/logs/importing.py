@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from retrace.errors import UnreadableError, UsageError
-from retrace.logs import losses, source
+from retrace.logs import source
 from retrace.logs.message import (
     BEGIN,
     HEAD,
@@ -27,6 +27,7 @@ from retrace.logs.message import (
     read_whole,
     starts,
 )
+from retrace.logs.observed import CUT_SHORT, LONG_LINE
 from retrace.logs.prefix import Prefix, Reading
 from retrace.logs.recording import ProcessRecording
 from retrace.logs.words import MAX_LINES
@@ -155,7 +156,7 @@ class Importer:
             if not self._recordings:
                 raise
             self._broken = str(error)
-            self._lose_one(losses.CUT_SHORT)
+            self._lose_one(CUT_SHORT)
         for outer in list(self._pending):
             self._explained(outer)
         return self._end(path)
@@ -179,7 +180,7 @@ class Importer:
         for line in chain(head, every):
             self._number += 1
             if line is None:
-                self._lose_one(losses.LONG)
+                self._lose_one(LONG_LINE)
                 continue
             handled = _IS_HANDLED.get(line[:HEAD])
             if handled is not None and self._whole(line, handled):

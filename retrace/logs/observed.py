@@ -1,4 +1,4 @@
-"""A miss in a log while its lines are still being read."""
+"""A miss in a log while its lines are still being read, and what is lost there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from retrace.logs.message import Ingredient
 from retrace.logs.words import Words
 from retrace.model import CallSite, Leaf, PersistentCache, Stage
+
+# The names of losses: what is not in a log, or could not be read there.
+CUT_SHORT = "the rest of the log, which is damaged"
+LONG_LINE = "a line longer than 4 MB"
+TORN_LINE = "a line of JAX's that is torn"
+LOWERING_ALONE = "a lowering whose beginning the log does not show"
+DISK_CACHE_ALONE = "a line of the persistent cache about a program that the log does not show"
 
 _UNNAMED = ("<unknown>", "<unnamed function>", "<unnamed wrapped function>")
 

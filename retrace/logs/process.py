@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from retrace.logs import losses
+from retrace.logs import observed
 from retrace.logs.avals import leaves_of
 from retrace.logs.message import (
     Compiled,
@@ -84,7 +84,7 @@ class Process:
 
     def torn(self, *, explanation: bool) -> None:
         """A line by JAX was torn, in an explanation or elsewhere."""
-        self._lose(losses.TORN, 1)
+        self._lose(observed.TORN_LINE, 1)
         self.explanation_torn = self.explanation_torn or explanation
 
     def _doubt(self, name: str) -> None:
@@ -329,7 +329,7 @@ class Process:
     def _lowered(self, event: Lowered, _: str) -> None:
         miss = self._find(event.name, lowered=False)
         if miss is None:
-            self._lose(losses.LOWERING, 1)
+            self._lose(observed.LOWERING_ALONE, 1)
             self._doubt(event.name)
             return
         miss.lowering = False
@@ -371,7 +371,7 @@ class Process:
         miss = self._of_module(event.module)
         ingredients, self._ingredients = self._ingredients, []
         if miss is None:
-            self._lose(losses.DISK_CACHE, 1)
+            self._lose(observed.DISK_CACHE_ALONE, 1)
             return
         if ingredients:
             miss.ingredients = tuple(ingredients)

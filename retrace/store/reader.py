@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
-from retrace.store import files, losses
+from retrace.store import files, schema
 from retrace.store.audits import decode_audit
 from retrace.store.bounded_lines import texts
 from retrace.store.decoded import NONSENSE, decoded
@@ -118,7 +118,7 @@ def read_one(file: Path) -> Recording | None:
 
 def leave_out(run: Run) -> None:
     """Count a further file that claims to be from the same process."""
-    _lose(run, losses.SECOND_FILE)
+    _lose(run, schema.SECOND_FILE)
 
 
 def read_lines(lines: Iterable[str]) -> Recording:
@@ -180,12 +180,12 @@ class Reader:
             fields = decoded(line)
         except (ValueError, RecursionError):
             if not last:
-                self.lose(losses.UNREADABLE_LINE)
+                self.lose(schema.UNREADABLE_LINE)
             return
         try:
             reason = self._read_line(cast(dict[str, Any], fields))
         except NONSENSE:
-            reason = losses.UNREADABLE_LINE
+            reason = schema.UNREADABLE_LINE
         if reason is None:
             self.recognised += 1
             if begun is not None:
@@ -233,7 +233,7 @@ class Reader:
             if parent not in self._misses or parent >= number:
                 del self._parents[number]
                 self._misses[number].parent = None
-                self.lose(losses.PARENT)
+                self.lose(schema.PARENT_MISSING)
             else:
                 self._misses[number].parent = self._misses[parent].id  # share one string
         return self._run, [self._misses[number] for number in sorted(self._misses)]
@@ -249,14 +249,14 @@ class Reader:
         if "amend" in line:
             miss = self._misses.get(line["amend"])
             if miss is None:
-                return losses.LATER_LINE
+                return schema.LATER_LINE_ALONE
             if "compiled_with" in line:
                 self._lowered.setdefault(line["amend"], miss.key)
             amend(miss, line, self._parts)
         elif "part" in line:
             kind, number = line["kind"], line["part"]
             if (kind, number) in self._parts:
-                return losses.UNREADABLE_LINE
+                return schema.UNREADABLE_LINE
             if (like := line.get("like")) is None:
                 part = decode_part(kind, line["value"])
             else:
@@ -273,7 +273,7 @@ class Reader:
         elif "end" in line:
             self._run.complete = True
         else:
-            return losses.UNREADABLE_LINE
+            return schema.UNREADABLE_LINE
         return None
 
     def _read_miss(self, line: dict[str, Any]) -> str | None:
@@ -282,19 +282,19 @@ class Reader:
         if site is not None and ("call_site", site) not in self._parts:
             # Not part of the key: the miss is useful without it.
             line["call_site"] = None
-            reason = losses.CALL_SITE
+            reason = schema.CALL_SITE_MISSING
         for kind in PARTS[:7]:
             number = line.get(kind)
             if number is not None and (kind, number) not in self._parts:
-                return losses.KEY
+                return schema.KEY_MISSING
         before = None
         if "again" in line and (before := self._misses.get(line["again"])) is None:
-            return losses.KEY
+            return schema.KEY_MISSING
         if before is not None and (key := self._lowered.get(line["again"])) is not None:
             before = replace(before, key=key)
         miss = decode_miss(line, self._parts, self._run.id, before)
         if miss.number < 0 or miss.number in self._misses:
-            return losses.UNREADABLE_LINE
+            return schema.UNREADABLE_LINE
         if (over := line.get("over")) is not None:
             amend(miss, over, self._parts)
         self._misses[miss.number] = miss
@@ -355,7 +355,7 @@ def _read_file(
             if not index and text is not None:
                 begun = text.startswith(HEADER) or HEADER.startswith(text)
             if text is None:
-                reader.lose(losses.UNREADABLE_LINE)
+                reader.lose(schema.UNREADABLE_LINE)
             else:
                 reader.add(text, last)
             foreign += size

@@ -68,6 +68,15 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
+# The names of losses: what could not be written or read, as counted in `Run.losses`.
+UNREADABLE_LINE = "unreadable line"
+LATER_LINE_ALONE = "a later line about a miss that is missing"
+KEY_MISSING = "a miss whose key is missing"
+PARENT_MISSING = "the enclosing miss is missing"
+CALL_SITE_MISSING = "a call site is missing"
+SECOND_FILE = "a second file of the same process was left out"
+TOO_LARGE = "too large to be recorded"
+
 MAX_LINE_BYTES = 1 << 26
 """Maximum length of a line, for writers and readers."""
 

@@ -25,8 +25,7 @@ from retrace.model import JSON, Leaf, Listing, Run
 from retrace.store.fields import encode_fields
 from retrace.store.header import RUN, encode_run
 from retrace.store.leaves import without_shapes
-from retrace.store.losses import TOO_LARGE
-from retrace.store.schema import FORMAT, MAX_LINE_BYTES
+from retrace.store.schema import FORMAT, MAX_LINE_BYTES, TOO_LARGE
 from retrace.store.shelf import Shelf
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from retrace.store import losses
+from retrace.store import schema
 from retrace.store.reader import read as read_recording
 from tests.hostile import commands
 from tests.hostile.__main__ import ids, record
@@ -86,7 +86,7 @@ def test_each_kind_of_damage(home: Path, files: Files, damage: Callable[..., Non
 
 def test_what_cannot_be_read_is_counted(home: Path, files: Files) -> None:
     for intact, damage, reason in (
-        (b'"kind":"leaves"', b'"kind":"lea\x00s"', losses.KEY),
+        (b'"kind":"leaves"', b'"kind":"lea\x00s"', schema.KEY_MISSING),
         (b'"kind":"leaves"', b'"kind":"lea\x00s"', "unreadable line"),
         (b'"texts":[', b'"texts":{', "unreadable programs"),
         (b'{"listings":["', b'{"listing:["', "unreadable programs"),

@@ -20,7 +20,7 @@ import pytest
 from retrace.causes import Cause
 from retrace.command import cli
 from retrace.errors import RetraceError, UnreadableError
-from retrace.logs import losses
+from retrace.logs import observed
 from retrace.logs.avals import leaves_of
 from retrace.logs.importing import Importer
 from retrace.model import Recording, Stage, Verdict
@@ -338,7 +338,7 @@ def test_an_explanation_that_is_torn_before_anything_else_leaves_a_doubt(
         "TRACING CACHE MISS at a.py:1:2 (main):  nev\n" + finished("step", 4711, 1, "a.py:9")
     )
     found = recording(path, tmp_path / "rec")
-    assert found.runs[0].losses == {losses.TORN: 1}
+    assert found.runs[0].losses == {observed.TORN_LINE: 1}
     assert [v.cause for v in judge(found)] == ["unknown"]
 
 
@@ -354,7 +354,7 @@ def test_lines_about_unknown_programs_are_reported(tmp_path: Path) -> None:
         ("h", {"compile": 0.5})
     ]
     counted = found.runs[0].losses
-    assert (counted[losses.DISK_CACHE], counted[losses.LOWERING]) == (1, 1)
+    assert (counted[observed.DISK_CACHE_ALONE], counted[observed.LOWERING_ALONE]) == (1, 1)
 
 
 def test_a_compressed_log_without_its_end(
@@ -366,14 +366,14 @@ def test_a_compressed_log_without_its_end(
     assert run("import", "log.gz") == 0
     assert "log.gz" in capsys.readouterr().err
     found = recording(path, tmp_path / "rec")
-    assert found.misses and losses.CUT_SHORT in found.runs[0].losses
+    assert found.misses and observed.CUT_SHORT in found.runs[0].losses
 
 
 def test_a_line_that_is_too_long_is_reported_wherever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("x" * 5_000_000 + "\n" + finished("step", 4711, 1))
     (run,) = recording(path, tmp_path / "rec").runs
-    assert run.losses == {losses.LONG: 1}
+    assert run.losses == {observed.LONG_LINE: 1}
 
 
 def test_arguments_of_programs() -> None:

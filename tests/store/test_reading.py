@@ -13,7 +13,7 @@ import pytest
 from retrace.errors import UnreadableError
 from retrace.model import Run
 from retrace.store import bounded_lines as lines_module
-from retrace.store import losses
+from retrace.store import schema
 from retrace.store.place import holds_recording
 from retrace.store.reader import read, read_lines
 from retrace.store.sinks import File
@@ -92,9 +92,9 @@ def test_invalid_data_is_one_unreadable_line_and_no_more(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"amend":5,"inner":1}', losses.LATER_LINE),
-        ('{"miss":1,"at":1.0,"thread":"t","function":7}', losses.KEY),
-        ('{"miss":1,"at":1.0,"thread":"t","function":1}', losses.KEY),
+        ('{"amend":5,"inner":1}', schema.LATER_LINE_ALONE),
+        ('{"miss":1,"at":1.0,"thread":"t","function":7}', schema.KEY_MISSING),
+        ('{"miss":1,"at":1.0,"thread":"t","function":1}', schema.KEY_MISSING),
         ('{"loss":"said by the recorder","count":1}', "said by the recorder"),
     ],
 )
@@ -109,13 +109,13 @@ def test_a_missing_parent_leaves_the_miss(parent: int) -> None:
     child = MISS.replace('"miss":0', '"miss":1').replace("}", f',"parent":{parent}}}')
     recording = read_lines([*GOOD, child])
     assert [miss.parent for miss in recording.misses] == [None, None]
-    assert recording.runs[0].losses == {losses.PARENT: 1}
+    assert recording.runs[0].losses == {schema.PARENT_MISSING: 1}
 
 
 def test_a_missing_call_site_leaves_the_miss() -> None:
     recording = read_lines([*GOOD[:3], MISS.replace("}", ',"call_site":5}')])
     assert [miss.call_site for miss in recording.misses] == [None]
-    assert recording.runs[0].losses == {losses.CALL_SITE: 1}
+    assert recording.runs[0].losses == {schema.CALL_SITE_MISSING: 1}
 
 
 def test_misses_come_in_the_order_in_which_they_started() -> None:
@@ -179,7 +179,7 @@ def test_a_copy_of_a_file_is_a_loss(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").write_text("\n".join([*GOOD, ""]))
     recording = read([tmp_path])
     assert len(recording.misses) == 1
-    assert recording.runs[0].losses == {losses.SECOND_FILE: 1}
+    assert recording.runs[0].losses == {schema.SECOND_FILE: 1}
 
 
 def test_a_directory_without_recordings_says_what_to_do(tmp_path: Path) -> None:

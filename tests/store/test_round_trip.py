@@ -29,7 +29,7 @@ from retrace.model import (
     Value,
 )
 from retrace.model.parts import VALUES
-from retrace.store import losses
+from retrace.store import schema
 from retrace.store.parts import encode_call_site, encode_function
 from retrace.store.reader import Reader, read, read_lines
 from retrace.store.sinks import File, Memory
@@ -315,7 +315,7 @@ def test_a_damaged_miss_loses_no_other(found: list[Miss], data: st.DataObject) -
     assert recording.misses == [miss for miss in found if miss.number != lost]
     assert recording.runs[0].losses == {
         "unreadable line": 1,
-        losses.LATER_LINE: 1,
+        schema.LATER_LINE_ALONE: 1,
     }
 
 

@@ -17,7 +17,7 @@ import pytest
 from retrace.capture.session import begin_file, flush, session
 from retrace.model import Run
 from retrace.reason.verdict import judge
-from retrace.store import losses, removal, segments, sinks
+from retrace.store import removal, schema, segments, sinks
 from retrace.store.following import Following
 from retrace.store.programs import SUFFIX
 from retrace.store.reader import read
@@ -102,7 +102,7 @@ def test_each_segment_is_complete_for_misses_that_started_in_it(
     recording = read([cut])
     assert recording.misses and recording.runs[0].id == first.stem
     # Only lines about misses that started before it are lost.
-    assert {*recording.runs[0].losses} <= {losses.LATER_LINE}
+    assert {*recording.runs[0].losses} <= {schema.LATER_LINE_ALONE}
     assert all(miss.function.name for miss in recording.misses)
 
 
@@ -112,7 +112,7 @@ def test_a_missing_segment_is_a_loss(tmp_path: Path, short: int) -> None:
     found = segments.all_of(first)
     found[1].unlink()
     (run,) = read([cut]).runs
-    assert run.losses[losses.SECOND_FILE] == 1
+    assert run.losses[schema.SECOND_FILE] == 1
 
 
 def test_a_program_is_followed_from_one_segment_to_the_next(tmp_path: Path, short: int) -> None:

@@ -14,9 +14,8 @@ import pytest
 
 from retrace.model import Run, Stage
 from retrace.store import writer as writer_module
-from retrace.store.losses import TOO_LARGE
 from retrace.store.reader import read, read_lines
-from retrace.store.schema import MAX_LINE_BYTES
+from retrace.store.schema import MAX_LINE_BYTES, TOO_LARGE
 from retrace.store.sinks import File, Memory
 from retrace.store.writer import Writer
 
