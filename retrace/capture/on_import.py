@@ -23,7 +23,6 @@ PROCESS = os.getpid()
 """The process that loaded this module. A forked child differs, even before it imports jax."""
 _waiting: list[Path] = []
 _calls: list[Callable[[], None]] = []
-_failed = False
 
 
 def start(directory: Path) -> bool:
@@ -95,11 +94,6 @@ def stop(directory: Path | None = None) -> None:
         stop_recording(directory)
 
 
-def has_failed() -> bool:
-    """Whether the program's import of jax failed."""
-    return _failed
-
-
 class _Watcher(MetaPathFinder):
     """A finder that waits for the import of jax."""
 
@@ -136,8 +130,6 @@ class _Loader(Loader):
         try:
             self._loader.exec_module(module)
         except BaseException:
-            global _failed
-            _failed = True
             sys.meta_path.insert(0, _watcher)
             raise
         _arrived()

@@ -123,13 +123,3 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("ingredients", "texts by name", "hash of each part of the key"),
     ),
 }
-
-
-def documented() -> str:
-    """The tables as Markdown, for the docs."""
-    out: list[str] = []
-    for table, columns in TABLES.items():
-        out += [f"### `{table}`", "", "| column | type | |", "|---|---|---|"]
-        out += [f"| `{each.name}` | {each.type} | {each.meaning} |" for each in columns]
-        out.append("")
-    return "\n".join(out)

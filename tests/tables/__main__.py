@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retrace.tables.columns import documented
+from retrace.tables.columns import TABLES
 
 DOCS = Path(__file__).parents[2] / "docs" / "tables.md"
 MARK = "<!-- made by `python -m tests.tables` -->\n"
+
+
+def documented() -> str:
+    """Return the tables as Markdown."""
+    out: list[str] = []
+    for table, columns in TABLES.items():
+        out += [f"### `{table}`", "", "| column | type | |", "|---|---|---|"]
+        out += [f"| `{each.name}` | {each.type} | {each.meaning} |" for each in columns]
+        out.append("")
+    return "\n".join(out)
 
 
 def written() -> str:
