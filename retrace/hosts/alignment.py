@@ -22,8 +22,6 @@ class Slot(NamedTuple):
     """What each process did there; processes that did nothing are left out."""
     absent: tuple[int, ...]
     """Processes that did nothing there, but could have."""
-    stopped_before: tuple[int, ...]
-    """Processes that had stopped by then."""
     position: tuple[int, int]
     """For sorting: how many common things came before it."""
 
@@ -178,12 +176,12 @@ def _slot(
     if len({step.identity for step in did.values()}) == 1:
         if not absent and spans and len(did) <= len(early) and not _any_ended(did, lines):
             # All processes stopped, and only these entered a program that needs all of them.
-            absent, early = early, []
+            absent = early
         elif not absent:
             return None
         if not spans and not any(_has(lines[who], site) for who in absent):
             return None  # extra work of these processes on their own devices
-    return Slot(site, did, tuple(absent), tuple(early), position)
+    return Slot(site, did, tuple(absent), position)
 
 
 def _any_ended(did: Collection[int], lines: Mapping[int, Line]) -> bool:
