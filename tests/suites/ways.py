@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from tests.suites.runs import Suite, environment_of, laid_beside
 
@@ -22,7 +23,7 @@ WAYS: dict[str, tuple[float | None, tuple[str, ...], tuple[str, ...]]] = {
 
 def in_turn(suite: Suite, rounds: int) -> bool:
     """Run the suite in each way, so many times in turn; whether all keep to their bounds."""
-    spent: dict[str, list[float]] = {way: [] for way in WAYS}
+    spent: dict[str, list[Spent]] = {way: [] for way in WAYS}
     ended: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         # Bytecode is kept by path: retrace must lie at the same one in each run.
@@ -30,25 +31,38 @@ def in_turn(suite: Suite, rounds: int) -> bool:
         for index in range(rounds + 1):
             # The first round fills the caches of bytecode and of files, and does not count.
             for way in reversed(WAYS) if index % 2 else WAYS:
-                seconds, last = _once(suite, way, beside)
+                used, last = _once(suite, way, beside)
                 if index:
-                    spent[way].append(seconds)
+                    spent[way].append(used)
                 ended.add(f"{way}: {last}")
     print("\n".join(sorted(ended)), "\n")
-    print("| | processor seconds | ratio (median) | from | to | at most |")
-    print("|---|---|---|---|---|---|")
+    print("| | processor seconds | ratio | from | to | ratio, XLA's time as in plain | at most |")
+    print("|---|---|---|---|---|---|---|")
     held = True
+    plain = spent["plain"]
+    usual, without = median(one.total for one in plain), median(one.ours for one in plain)
     for way, (bound, _, _) in WAYS.items():
-        ratios = sorted(b / a for a, b in zip(spent["plain"], spent[way], strict=True))
+        ratios = sorted(b.total / a.total for a, b in zip(plain, spent[way], strict=True))
+        steady = 1 + (median(one.ours for one in spent[way]) - without) / usual
         most = "" if bound is None else f"{bound:.2f}"
-        shown = " | ".join(f"{ratio:.3f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
-        print(f"| {way} | {median(spent[way]):.2f} | {shown} | {most} |")
-        held = held and (bound is None or median(ratios) <= bound)
+        shown = (median(ratios), ratios[0], ratios[-1], steady)
+        total = median(one.total for one in spent[way])
+        print(f"| {way} | {total:.2f} | {' | '.join(f'{it:.3f}' for it in shown)} | {most} |")
+        held = held and (bound is None or steady <= bound)
     return held
 
 
-def _once(suite: Suite, way: str, beside: Path) -> tuple[float, str]:
-    """Processor seconds of one run, the system's included, and how pytest says it ended."""
+class Spent(NamedTuple):
+    """Processor seconds of one run."""
+
+    total: float
+    """The system's included."""
+    ours: float
+    """Without XLA's compiler, which does the same in each run and varies the most."""
+
+
+def _once(suite: Suite, way: str, beside: Path) -> tuple[Spent, str]:
+    """What one run took, and how pytest says it ended."""
     _, before, options = WAYS[way]
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
@@ -58,6 +72,7 @@ def _once(suite: Suite, way: str, beside: Path) -> tuple[float, str]:
             suite.python,
             *before,
             *("-m", "pytest", "-q", "-rN", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *("-p", "suite_xla"),
             f"--basetemp={scratch / 'temporary'}",
             *options,
             *suite.selection,
@@ -65,6 +80,7 @@ def _once(suite: Suite, way: str, beside: Path) -> tuple[float, str]:
         environment = environment_of(beside, scratch / "counts.jsonl", None)
         # As after an installation by pip: what is imported has been compiled before.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["SUITE_XLA"] = str(scratch / "xla.txt")
         environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir(), "suites-pyc"))
         with output.open("wb") as file:
             process = subprocess.Popen(
@@ -78,4 +94,6 @@ def _once(suite: Suite, way: str, beside: Path) -> tuple[float, str]:
             process.returncode = os.waitstatus_to_exitcode(status)
         lines = output.read_text(errors="replace").splitlines()
         ends = [line.partition(" in ")[0] for line in lines if " passed" in line]
-    return used.ru_utime + used.ru_stime, ends[-1] if ends else f"exit code {process.returncode}"
+        xla = float((scratch / "xla.txt").read_text())
+    total = used.ru_utime + used.ru_stime
+    return Spent(total, total - xla), ends[-1] if ends else f"exit code {process.returncode}"
