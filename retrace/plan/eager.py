@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Dim, Miss, ShapeChange, Verdict
+from retrace.model import CallSite, Miss, ShapeChange, Verdict
 from retrace.model.advice import (
     Advice,
     AtImport,
@@ -27,7 +27,7 @@ from retrace.model.advice import (
 from retrace.model.record import Record
 from retrace.model.row import Row
 from retrace.reason.eager import joins, new_body, of_caller
-from retrace.reason.sized import of_many_sizes, sized
+from retrace.reason.sized import of_many_sizes, sized, sizes_of
 
 Place: TypeAlias = tuple[str, str]
 """A file and a function in it."""
@@ -253,7 +253,7 @@ class _Sized(Row):
     site: CallSite
     members: list[Verdict]
     again: tuple[Verdict, ...]
-    sizes: frozenset[Dim]
+    sizes: frozenset[object]
 
     @property
     def joins(self) -> bool:
@@ -276,6 +276,7 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
             leader = group[0]
             if (
                 one.site.file == leader.site.file
+                and one.sizes
                 and one.sizes <= leader.sizes
                 and not (one.joins or leader.joins)
             ):
@@ -308,24 +309,28 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
 
 
 def _with_same_sizes(line: tuple[Verdict, ...], leader: _Sized) -> tuple[Verdict, ...]:
-    """Operations that a library ran again on this line, for sizes of the leading line."""
+    """Operations that a library ran again on this line, for sizes of the leading line only."""
     site = line[0].miss.call_site
     if site is None or site.file != leader.site.file:
         return ()
-    own = tuple(verdict for verdict in line if _sizes((verdict,)) & leader.sizes)
+    own = tuple(one for one in line if (sizes := _sizes((one,))) and sizes <= leader.sizes)
     return own if len(own) >= _MIN_REPEATS else ()
 
 
-def _sizes(again: tuple[Verdict, ...]) -> frozenset[Dim]:
-    """The sizes of axes whose changes made operations compile again."""
-    return frozenset(
-        size
+def _sizes(again: tuple[Verdict, ...]) -> frozenset[object]:
+    """The sizes of axes whose changes made operations compile again.
+
+    An operation whose arrays stay as they are may get its sizes as parameters, as a slice does.
+    """
+    of_arrays = frozenset(
+        repr(size)
         for verdict in again
         for change in verdict.changes
         if isinstance(change, ShapeChange)
         for _, *pair in change.resized or ()
         for size in pair
     )
+    return of_arrays or frozenset(sizes_of(again))
 
 
 def _is_named(function: str) -> bool:

@@ -634,6 +634,50 @@ def test_sizes_that_come_to_a_library_too_are_one_step(planned: Planned) -> None
     assert step.gone.eager.high >= 15
 
 
+def test_lines_of_different_sizes_are_steps_of_their_own(planned: Planned) -> None:
+    """A slice gets its sizes as parameters, while its array stays as it is."""
+
+    def program(_: Fixed) -> None:
+        for size in (61, 67, 71, 73, 79):
+            jnp.tanh(jnp.asarray(ones(size)))
+        x = jnp.asarray(ones(83))
+        for size in range(4, 9):
+            jax.lax.slice(x, (0,), (size,))
+
+    changes = [
+        change
+        for step in planned(program, frozenset())[0].steps
+        for change in step.proposal.changes
+    ]
+    assert [(change.family, change.lines) for change in changes] == 2 * [("eager-sizes", 1)]
+
+
+def test_a_slice_to_each_size_and_what_runs_on_it_are_one_step(planned: Planned) -> None:
+    def program(_: Fixed) -> None:
+        x = jnp.asarray(ones(83))
+        for size in range(14, 19):
+            part = jax.lax.slice(x, (0,), (size,))
+            jnp.tanh(part)
+
+    (step,) = planned(program, frozenset())[0].steps
+    (change,) = step.proposal.changes
+    assert (change.family, change.lines) == ("eager-sizes", 2)
+
+
+def test_a_library_that_gets_other_sizes_is_no_part_of_the_step(planned: Planned) -> None:
+    """Some sizes occur on both lines, but the arrays are different ones."""
+
+    def program(_: Fixed) -> None:
+        for size in (61, 62, 64, 66, 68):
+            jnp.cosh(jnp.asarray(ones(size)))
+        for size in (61, 63, 64, 65, 66, 67):
+            optax.huber_loss(jnp.asarray(ones(size)))
+
+    (step,) = planned(program, frozenset())[0].steps
+    (change,) = step.proposal.changes
+    assert (change.family, change.lines) == ("eager-sizes", 1)
+
+
 def test_no_two_steps_have_one_title(planned: Planned) -> None:
     def program(_: Fixed) -> None:
         def first(x: Any) -> Any:
