@@ -45,6 +45,8 @@ class Packed(NamedTuple):
     """The wrapper's own options, if it derives those of `jit` from them."""
     options: tuple[tuple[str, Any], ...] = ()
     """Options that `jit` does not have."""
+    kept: Any = None
+    """What the user keeps, if it creates the function again at each call."""
 
 
 def unpack(call: Call) -> Packed | None:
@@ -72,7 +74,10 @@ def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
     signature = wrapper._signature  # noqa: SLF001 - it binds its arguments with this
     # Equinox binds first: positional and keyword arguments are the same to it.
     bound = signature.bind(*local["args"], **local["kwargs"])
-    return Packed(wrapper.__wrapped__, signature, bound.args, bound.kwargs, equinox.is_array)
+    function = wrapper.__wrapped__
+    # It holds modules in pieces, the arrays apart from everything else.
+    kept = wrapper if isinstance(function, equinox.Module) else None
+    return Packed(function, signature, bound.args, bound.kwargs, equinox.is_array, kept=kept)
 
 
 def _equinox_pmap(call: Call, equinox: Any) -> Packed | None:

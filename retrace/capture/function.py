@@ -10,7 +10,7 @@ from typing import Any
 
 from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
-from retrace.capture.held import cells, held
+from retrace.capture.held import cells, held, is_partial
 from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.site import Sites
@@ -69,6 +69,7 @@ class Functions:
         self._sites = Sites(tokens, self._definitions)
         self._plain: ByObject[Function] = ByObject()
         """Functions without state, by code object: a loop recreates its `lambda` each time."""
+        self._kept: ByObject[Function] = ByObject()
 
     def describe(
         self, function: Any, jax_name: str | None = None, *, traced: bool = False
@@ -138,6 +139,21 @@ class Functions:
         if jax_name is None and _is_plain(function):
             self._plain.put(function.__code__, described._replace(reads=()))
         return described
+
+    def described(self, function: Any, kept: Any, *, traced: bool) -> Function:
+        """Describe a function that `kept`, if given, creates again at each call.
+
+        It is one function as long as `kept` is one object, and so is what it holds.
+        """
+        new = self.describe(function, traced=traced)
+        if kept is None:
+            return new
+        known = self._kept.of(kept, lambda: new._replace(reads=()))
+        return new._replace(
+            object=known.object,
+            bound=tuple(map(_unless_other, known.bound, new.bound)),
+            receiver=known.receiver,
+        )
 
     def _plain_one(self, function: Any) -> Function | None:
         """The description of a function with the same code, which differs only in its number."""
@@ -279,8 +295,9 @@ def unwrap(function: Any) -> _Unwrapped:
 def _look_through(function: Any, found: _Unwrapped) -> None:
     current: Any = function
     for _ in range(_MAX_WRAPPERS):
-        if isinstance(current, functools.partial):
-            found.through(Kind.PARTIAL, "functools.partial")
+        if is_partial(current):
+            python = isinstance(current, functools.partial)
+            found.through(Kind.PARTIAL, "functools.partial" if python else "equinox.Partial")
             user = users_argument(current)
             if user is None:
                 found.bound += _bound(current)
@@ -359,6 +376,11 @@ def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
     return found.base is None or owner(found.base.__code__.co_filename) is _JAX
 
 
+def _unless_other(known: tuple[str, Value], new: tuple[str, Value]) -> tuple[str, Value]:
+    """The known value, or the new one if its contents differ."""
+    return known if known[1]._replace(token=new[1].token) == new[1] else new
+
+
 def jax_name_of(function: Any) -> str:
     """JAX's name for a function."""
     if isinstance(function, functools.partial):
@@ -371,7 +393,7 @@ def _bound(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
     inner = unwrap_plain(partial.func) or getattr(partial.func, "__wrapped__", None)
     code = getattr(inner, "__code__", None)
     names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
-    if isinstance(partial.func, MethodType):
+    if isinstance(partial.func, MethodType) or isinstance(inner, MethodType):
         names = names[1:]
     for index, value in enumerate(partial.args):
         yield (names[index] if index < len(names) else f"args[{index}]"), value

@@ -35,6 +35,17 @@ def contents(function: FunctionType) -> Iterator[Any]:
             yield content
 
 
+def is_partial(thing: Any) -> bool:
+    """Whether it is a partial, of Python's or of Equinox's, which have the same attributes.
+
+    Equinox returns one too for a method of a module that was jitted in its class.
+    """
+    kind = kind_of(thing)
+    if derives(kind, functools.partial):
+        return True
+    return kind.__name__ == "Partial" and package(kind) == "equinox"
+
+
 def held(thing: Any) -> Any:
     """The function that a JAX object wraps, or None."""
     kind = kind_of(thing)

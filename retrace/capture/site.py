@@ -7,7 +7,6 @@ two functions gives two functions, and a factory called twice with one function 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import islice
@@ -15,7 +14,7 @@ from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, Modu
 from typing import Any, NamedTuple
 
 from retrace.capture.definition import Definitions
-from retrace.capture.held import contents, held
+from retrace.capture.held import contents, held, is_partial
 from retrace.capture.notebook_cells import line_of
 from retrace.capture.objects import defined, derives, fields, kind_of, package, type_name
 from retrace.capture.place import Owner, call_site, owner
@@ -172,9 +171,9 @@ def _is_users(thing: Any) -> bool:
 
 def _callables(content: Any) -> Iterator[Any]:
     """The function in a cell, or those bound in a partial there."""
-    if derives(kind_of(content), functools.partial):
+    if is_partial(content):
         for one in (content.func, *content.args, *content.keywords.values()):
-            if derives(kind_of(one), functools.partial):
+            if is_partial(one):
                 yield from _callables(one)
             elif callable(one):
                 yield one

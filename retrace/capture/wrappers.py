@@ -6,7 +6,7 @@ import functools
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from retrace.capture.held import contents, held
+from retrace.capture.held import contents, held, is_partial
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
 
@@ -51,7 +51,7 @@ def users_argument(partial: functools.partial[Any]) -> Any:
 def users_function(function: FunctionType, depth: int) -> Any:
     """The user's function that a library's closure closes over, or None."""
     for content in contents(function):
-        if isinstance(content, functools.partial):
+        if is_partial(content):
             content = content.func
         content = held(content) or content
         base = unwrap_plain(content)

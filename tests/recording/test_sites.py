@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 
 import retrace
 from retrace.causes import Cause
-from retrace.model import Kind, NamedChange, Recording, Verdict
+from retrace.model import Component, HeldChange, Kind, NamedChange, Recording, Verdict
 from retrace.model.advice import ToArray
 from retrace.present import markdown, page, report_json, terminal
 from retrace.present.detail import detail
@@ -125,6 +125,7 @@ def _pairs() -> Iterator[tuple[Any, Any]]:
     yield _twice(Twice(actor)), _twice(Twice(critic))
     yield jax.vmap(Twice(actor)), jax.vmap(Twice(critic))
     yield Slotted(actor), Slotted(critic)
+    yield _twice(eqx.Partial(actor)), _twice(eqx.Partial(critic))
 
 
 def test_functions_behind_one_decorator_are_two(judge_all: JudgeAll) -> None:
@@ -479,6 +480,77 @@ def test_pmap_raises_too(judge_all: JudgeAll) -> None:
 
     (found,) = _verdicts(judge_all, program)
     assert (found.miss.raised, found.cause) == ("RuntimeError", ADDED)
+
+
+def actor_of(x: Any, scale: Any = 1.0) -> Any:
+    return x * scale
+
+
+def _through_another(x: Any, function: Any) -> Any:
+    return function(x)
+
+
+class Rule(eqx.Module):
+    rate: float
+
+    def step(self, x: Any, scale: Any) -> Any:
+        return x - self.rate * scale * x
+
+    def converged(self, x: Any, scale: Any) -> Any:
+        return (x * scale).sum() < self.rate
+
+
+def test_methods_behind_partials_of_equinox_are_functions_of_their_own(
+    judge_all: JudgeAll,
+) -> None:
+    def program() -> None:
+        rule = Rule(0.5)
+        step = eqx.filter_jit(eqx.Partial(rule.step, scale=2.0))
+        converged = eqx.filter_jit(eqx.Partial(rule.converged, scale=2.0))
+        for x in (X, X, jnp.concatenate([X, X])):
+            step(x)
+            converged(x)
+
+    found = _verdicts(judge_all, program)
+    assert [(one.miss.function.name, one.cause) for one in found] == [
+        ("step", ADDED),
+        ("converged", ADDED),
+        ("step", Cause.SHAPE_CHANGED),
+        ("converged", Cause.SHAPE_CHANGED),
+    ]
+    function = found[0].miss.function
+    assert (function.kind, function.file) == (Kind.PARTIAL, __file__)
+    assert [name for name, _ in function.bound] == ["scale"]
+
+
+def test_another_value_in_a_partial_of_equinox_is_told(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for scale in (2.0, 3.0):
+            eqx.filter_jit(eqx.Partial(actor_of, scale=scale))(X)
+
+    _, again = _verdicts(judge_all, program)
+    assert again.cause is Cause.PARTIAL_RECREATED
+    assert "scale" in {one.path for one in again.changes if isinstance(one, HeldChange)}
+
+
+def test_a_module_that_is_jitted_and_kept_is_one_function(judge_all: JudgeAll) -> None:
+    """Equinox puts it together again at each call."""
+
+    def program() -> None:
+        again = eqx.filter_jit(actor_of)
+        kept = (
+            eqx.filter_jit(eqx.Partial(Rule(0.5).step, scale=jnp.ones(3))),
+            eqx.filter_jit(eqx.Partial(_through_another, function=again)),
+            eqx.filter_jit(Rule(0.5).converged),
+        )
+        for jitted in kept:
+            for x in (np.ones(3, np.float32), np.ones((2, 3), np.float32)):
+                jitted(x, *((1.0,) if jitted is kept[2] else ()))
+
+    found = [one for one in _verdicts(judge_all, program) if one.miss.parent is None]
+    assert [one.cause for one in found] == 3 * [ADDED, Cause.SHAPE_CHANGED]
+    components = {one.component for again in found[1::2] for one in again.changes}
+    assert components == {Component.SHAPE, Component.PROGRAM}
 
 
 def test_a_number_that_became_an_array_is_to_be_one_at_every_call(judge_all: JudgeAll) -> None:
