@@ -100,10 +100,15 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             text = f"give {each} one dtype at every call{both}"
             return f"{text} (results differ: choose the one you mean)" if asks else text
         case model.CastResult():
-            at = "" if advice.line is None else f" where line {advice.line} creates it"
+            cast = f"with `.astype(jnp.{advice.dtype})`"
+            at = "" if advice.line is None else f" where line {advice.line} creates {it}"
+            how = f"give {it} a dtype{at}, {cast}"
+            of = ""
+            if advice.package:
+                of = f" of {advice.package}"
+                how = f"convert {it} in between, {cast}, or report it there"
             text = (
-                f"{quoted(advice.name)} returns {who} weakly typed and gets it back: give it a "
-                f"dtype{at}, with `.astype(jnp.{advice.dtype})`"
+                f"{quoted(advice.name)}{of} returns {who} weakly typed and gets {it} back: {how}"
             )
             return f"{text}, if you want results of that dtype" if asks else text
         case model.CastNumber():

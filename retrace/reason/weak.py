@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from retrace.compare.outputs import Output, arithmetic, outputs
-from retrace.model import Leaf, WeakTypeChange
+from retrace.model import Frame, Function, Leaf, WeakTypeChange
 from retrace.model.advice import Advice, CastCarry, CastNumber, CastResult, Proof
-from retrace.reason.evidence import Evidence
+from retrace.reason.evidence import Evidence, package_of
 from retrace.reason.program import Comparison
 
 
@@ -23,12 +23,37 @@ def weak_type(evidence: Evidence) -> Advice | None:
     paths = tuple(leaf.path for leaf in found)
     name = evidence.miss.function.name
     proof = Proof.PROGRAM if keeps_types(evidence.program) else Proof.MEANING
-    if not own[0].old and (made := _made_weak(evidence, found)) is not None:
-        line = None if made.place is None else made.place.line
-        return CastResult(paths=paths, name=name, dtype=found[0].dtype, line=line, proof=proof)
+    all_became_weak = not any(change.old for change in own)
+    if all_became_weak and (made := _made_weak(evidence, found)) is not None:
+        function = evidence.miss.function
+        return CastResult(
+            paths=paths,
+            name=name,
+            dtype=found[0].dtype,
+            line=_line(made.place, function),
+            package=package_of(function.file) if function.in_library else "",
+            proof=proof,
+        )
     types = tuple(dict.fromkeys((leaf.dtype, bool(leaf.shape)) for leaf in found))
     kind = CastCarry if own[0].old and proof is not Proof.MEANING else CastNumber
     return kind(paths=paths, types=types, name=name, proof=proof)
+
+
+def is_returned_by_library(evidence: Evidence) -> bool:
+    """Whether a function of an installed package got back what it had returned weakly typed."""
+    if not evidence.miss.function.in_library:
+        return False
+    own = [change for change in evidence.changes if isinstance(change, WeakTypeChange)]
+    became = {change.path for change in own if not change.old}
+    found = [leaf for leaf in evidence.miss.key.leaves if leaf.path in became]
+    return _made_weak(evidence, found) is not None
+
+
+def _line(made: Frame | None, function: Function) -> int | None:
+    """The line of the user's function that created a result; None if it is in another file."""
+    if made is None or made.in_library or made.file != function.file:
+        return None
+    return made.line
 
 
 def keeps_types(program: Comparison | None) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from retrace.causes import Cause
@@ -21,6 +22,7 @@ from retrace.model import Component, Verdict
 from retrace.model.advice import (
     Advice,
     CastNumber,
+    CastResult,
     CompareByValue,
     DefineBodyOnce,
     FewValues,
@@ -486,3 +488,36 @@ def test_an_array_is_given_in_place_of_none(last: Last) -> None:
     jitted = jax.jit(lambda tree: jax.tree.leaves(tree))
     advice, _ = last(lambda: [jitted({"x": one}) for one in (None, ones)])
     assert advice == OneStructure(paths=("tree['x']",), way="none", proof=Proof.MEANING)
+
+
+def test_what_a_library_returns_weakly_typed_is_not_given_a_dtype_in_its_code(
+    judge_all: JudgeAll,
+) -> None:
+    """Its lines are not the user's to change, nor are they lines of the user's file."""
+
+    def program() -> None:
+        for function in (
+            optax.constant_schedule(0.5),
+            lambda count: jnp.where(count > 0, 2.0, 1.0),
+        ):
+            jitted = jax.jit(function)
+            jitted(jitted(np.float32(1)))
+
+    found = [one for one in judge_all(program)[1] if one.cause is Cause.WEAK_TYPE_CHANGED]
+    advice = [one.fix for one in found if isinstance(one.fix, CastResult)]
+    assert [(one.package, one.line is None) for one in advice] == [("optax", True), ("", False)]
+    assert [one.avoidable for one in found] == ["maybe", "yes"]
+
+
+def test_a_type_that_is_weak_in_turns_is_not_that_of_a_result(judge_all: JudgeAll) -> None:
+    """Of two arguments one became weak and the other strong: both need one type at every call."""
+
+    def program() -> None:
+        step = jax.jit(lambda a, b: (a + b, jnp.where(a > b, 1.0, 0.0)))
+        one, weak = jnp.asarray(np.float32(1)), jnp.asarray(1.0)
+        step(step(one, weak)[1], one)
+
+    *_, last = judge_all(program)[1]
+    assert last.cause is Cause.WEAK_TYPE_CHANGED
+    assert last.fix is not None and last.fix.code == "cast-argument"
+    assert set(last.fix.paths) == {"a", "b"}

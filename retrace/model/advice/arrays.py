@@ -96,6 +96,8 @@ class CastResult(Advice):
     name: str
     dtype: str
     line: int | None
+    package: str = ""
+    """The installed package that the function belongs to, which the user cannot change."""
 
 
 class CastNumber(Advice):

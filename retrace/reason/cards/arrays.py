@@ -17,6 +17,8 @@ def _shape_avoidable(evidence: Evidence) -> Avoidable:
 
 
 def _weak_type_avoidable(evidence: Evidence) -> Avoidable:
+    if weak.is_returned_by_library(evidence):
+        return "maybe"
     return "yes" if weak.keeps_types(evidence.program) else "maybe"
 
 
