@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from retrace.model import Function, Kind, Listing
+from retrace.causes import Cause
+from retrace.model import Function, Kind, Listing, Verdict
 from retrace.model.advice import (
     DefineBodyOnce,
     JitAndPass,
@@ -83,7 +84,7 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if column.family == "bodies" and _are_library_bodies(history):
                 continue
-            if column.family == "tree" and _follows_class(history, column):
+            if column.family == "tree" and _is_decided(history, column):
                 continue
             key = edits.of(_edit(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
@@ -340,6 +341,22 @@ def _are_library_bodies(history: History) -> bool:
     """Whether a library defines the bodies of an eager loop, which it does at each call."""
     bodies = [body for row in history.rows for body in row.miss.bodies]
     return bool(bodies) and all(body.in_library for body in bodies)
+
+
+def _is_decided(history: History, column: Column) -> bool:
+    """Whether something else decides the structure, so that nobody makes it one."""
+    return _is_of_other_models(history, column) or _follows_class(history, column)
+
+
+def _is_of_other_models(history: History, column: Column) -> bool:
+    """Whether each structure was found to be another model's, with a program of its own."""
+    first = dict[int, Verdict]()
+    for verdict, value in zip(history.rows, column.values, strict=True):
+        first.setdefault(value, verdict)
+    others = [verdict for value, verdict in first.items() if value]
+    return bool(others) and all(
+        one.cause is Cause.TREE_STRUCTURE_CHANGED and one.avoidable == "no" for one in others
+    )
 
 
 def _follows_class(history: History, column: Column) -> bool:

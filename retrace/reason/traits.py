@@ -129,12 +129,15 @@ def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:
 
 
 def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
-    """Whether a library recreated a function that does something else.
+    """Whether the function does something else, so that one program cannot do both.
 
-    On another tree, or over another function of the user's, such as the density of a sampler, it
-    is another model, with a program of its own.
+    A library recreated it: on another tree, or over another function of the user's, such as the
+    density of a sampler, it is another model, with a program of its own. So is an object of
+    another class, whose methods the function calls.
     """
     miss, program = evidence.miss, evidence.program
+    if cause is Cause.TREE_STRUCTURE_CHANGED and any(map(_is_of_another_class, evidence.changes)):
+        return program is not None and program.kind == "different"
     # Comparing the programs takes longest, and for most misses it is not needed.
     if not is_new_as_well(cause, evidence):
         return False
@@ -144,6 +147,16 @@ def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
         return True
     by_library = miss.function.in_library or wrapped_by(cause, evidence)
     return cause is Cause.TREE_STRUCTURE_CHANGED and bool(by_library)
+
+
+def _is_of_another_class(change: Change) -> bool:
+    """Whether an argument is an object of another class than before, both not Python's own."""
+    if not isinstance(change, TreeChange):
+        return False
+    old, new = [side[0] if side else None for side in (change.old, change.new)]
+    if not isinstance(old, Node) or not isinstance(new, Node):
+        return False
+    return bool(old.made and new.made and old.made.name != new.made.name)
 
 
 def _holds_another_function(changes: tuple[Change, ...]) -> bool:

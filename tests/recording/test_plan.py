@@ -1097,6 +1097,38 @@ def test_a_warm_up_lists_every_program_and_what_escaped_it(judge_all: JudgeAll) 
     assert (escaped.shapes, escaped.nearest) == ("x [40]", "[32]")
 
 
+class Line(NamedTuple):
+    slope: Any
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.slope
+
+
+class Wave(NamedTuple):
+    slope: Any
+
+    def __call__(self, x: Any) -> Any:
+        return jnp.sin(x * self.slope)
+
+
+def test_objects_of_two_classes_that_compute_something_else_are_no_step(
+    planned: Planned, judge_all: JudgeAll
+) -> None:
+    """Each model has its own program: no structure suits both."""
+
+    def program(_: Fixed) -> None:
+        apply = jax.jit(lambda model, x: model(x))
+        for model in (Line, Wave):
+            for size in (3, 3):
+                apply(model(ones(size)), ones(size))
+
+    found, calls = planned(program, frozenset())
+    assert (calls, found.steps) == (2, ())
+    again = judge_all(lambda: program(frozenset()))[1][-1]
+    assert again.cause is Cause.TREE_STRUCTURE_CHANGED
+    assert (again.avoidable, again.fix) == ("no", None)
+
+
 def test_a_structure_that_the_class_of_a_static_argument_decides_is_no_step(
     planned: Planned,
 ) -> None:
