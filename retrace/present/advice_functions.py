@@ -197,7 +197,7 @@ def _and_pass(advice: model.JitAndPass) -> str:
         also = f"{names(traced)} and " if traced else ""
         return (
             f"jit {_whom(advice)} once, outside the loop, and pass {also}the arrays that it "
-            "reads as arguments"
+            f"reads as arguments{_of_one_size(advice)}"
         )
     at = "at module level" if advice.bound else "outside the loop"
     ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
@@ -218,7 +218,14 @@ def _and_pass(advice: model.JitAndPass) -> str:
         text += " (an `if` on it stays outside)"
     if advice.one_type:
         text += f"; give {names(advice.one_type)} as one type"
-    return text
+    return text + _of_one_size(advice)
+
+
+def _of_one_size(advice: model.JitAndPass) -> str:
+    """What passing arrays does not save."""
+    if not advice.resized:
+        return ""
+    return "; each size still compiles, unless you pad to one size and mask the padding"
 
 
 def _arguments(found: tuple[str, ...], kind: str = "") -> str:

@@ -100,6 +100,7 @@ def _unify_passing(history: list[Verdict]) -> None:
     one_type = tuple(name for name in passed if _has_several_types(values, name))
     inject = tuple(dict.fromkeys(name for one in found for name in one.inject))
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
+    resized = any(one.resized for one in found)
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce):
             continue
@@ -109,6 +110,7 @@ def _unify_passing(history: list[Verdict]) -> None:
             traced=passed,
             computed=computed,
             reads=reads,
+            resized=resized,
             one_type=one_type,
             inject=inject,
         )

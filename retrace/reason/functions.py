@@ -83,7 +83,13 @@ def made_again(evidence: Evidence) -> Advice:
         return _passing_partial(function, held, program)
     if program is not None and program.captures_others and not held.arrays:
         # Values captured on the first call would stay in the program forever.
-        return JitAndPass(name=name, what=what, traced=tuple(held.numbers), reads=True)
+        return JitAndPass(
+            name=name,
+            what=what,
+            traced=tuple(held.numbers),
+            reads=True,
+            resized=_is_resized(held, program),
+        )
     if held.found:
         return _passing(function, what, held, program)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
@@ -123,6 +129,7 @@ def _passing(
         static=(*held.plain, *(() if traced else numbers)),
         computed=traced and bool(numbers) and _computes(held, program),
         numbers=traced and bool(numbers),
+        resized=bool(held.arrays) and _is_resized(held, program),
         inject=inject,
         proof=proof,
     )
@@ -158,6 +165,7 @@ def _passing_partial(function: Function, held: Held, program: Comparison | None)
         static=tuple(static),
         computed=advised.computed,
         numbers=advised.numbers,
+        resized=advised.resized,
         inject=advised.inject,
         bound=True,
         proof=advised.proof,
@@ -229,6 +237,11 @@ def _computes(held: Held, program: Comparison | None) -> bool:
 def _is_traced(program: Comparison | None) -> bool:
     # A value that decides a shape, an `if`, a `for` or the bounds of a slice cannot be traced.
     return program is None or (program.kind in (None, "constants-only") and not program.fixed)
+
+
+def _is_resized(held: Held, program: Comparison | None) -> bool:
+    """Whether the captured arrays have other sizes: no number that is captured explains them."""
+    return program is not None and program.kind == "shapes-only" and not held.numbers
 
 
 def _ran_again(file: str | None, before: str | None) -> bool:

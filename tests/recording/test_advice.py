@@ -521,3 +521,27 @@ def test_a_type_that_is_weak_in_turns_is_not_that_of_a_result(judge_all: JudgeAl
     assert last.cause is Cause.WEAK_TYPE_CHANGED
     assert last.fix is not None and last.fix.code == "cast-argument"
     assert set(last.fix.paths) == {"a", "b"}
+
+
+def test_captured_arrays_of_other_sizes_would_miss_as_arguments_too(last: Last) -> None:
+    def program(sizes: tuple[int, ...]) -> Callable[[], object]:
+        def scaled(start: int, size: int) -> Any:
+            data = jnp.asarray(np.arange(start, start + size, dtype=np.float32))
+            return jax.jit(lambda w: jnp.tanh(w * data).sum())
+
+        return lambda: [scaled(*each)(np.float32(2)) for each in enumerate(sizes)]
+
+    seen: list[bool] = []
+    for sizes in ((3, 4), (3, 3)):
+        advice, _ = last(program(sizes))
+        assert isinstance(advice, JitAndPass)
+        seen.append(advice.resized)
+    assert seen == [True, False]
+
+
+def test_a_captured_number_that_gives_the_sizes_is_static_and_nothing_to_pad(last: Last) -> None:
+    advice, _ = last(
+        lambda: [jax.jit(lambda w, n=n: w * jnp.ones(n))(np.float32(2)) for n in (3, 4)]
+    )
+    assert isinstance(advice, JitAndPass)
+    assert (advice.static, advice.resized) == (("n",), False)

@@ -93,6 +93,8 @@ class JitAndPass(OfFunction):
     static: tuple[str, ...] = ()
     reads: bool = False
     """Whether it also reads arrays that have no name here."""
+    resized: bool = False
+    """Whether the arrays have other sizes, each of which needs its own program as well."""
     computed: bool = False
     """Whether Python computes with values that should be traced."""
     numbers: bool = False
