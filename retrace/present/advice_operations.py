@@ -82,6 +82,6 @@ def _init(name: str | None, package: str) -> str:
     if package == "optax":
         return f"{text} `jax.jit(optimizer.{name})(params)`"
     return (
-        f"{text} `jax.jit(model.{name})(...)`; bind a Python flag first: "
+        f"{text} `jax.jit(model.{name})(...)`; if it takes a Python flag, bind that first: "
         f"`jax.jit(partial(model.{name}, train=False))(...)`"
     )

@@ -21,6 +21,7 @@ from retrace.model.change import together
 from retrace.reason import rules
 from retrace.reason.agreement import agree
 from retrace.reason.arrays import pad_shape
+from retrace.reason.eager import shrinks
 from retrace.reason.evidence import OF_VALUES, types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
@@ -140,7 +141,7 @@ def _through(miss: Miss, program: Comparison) -> tuple[str, ...]:
 
 
 def _layers(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]:
-    """Withdraw advice about sizes if a line ran on several things, such as layers.
+    """Correct advice about sizes by all that a line ran on, which may be several layers.
 
     All operations of the line count: one gradient of a network runs each of them for each layer.
     """
@@ -153,12 +154,16 @@ def _layers(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]:
         if not any(isinstance(verdict.fix, FewSizes) for verdict in own):
             continue
         several, few = not sized(own), not of_many_sizes(own)
+        # A line that gets one length after another, or that is used again, has no growing array.
+        varies = any(shrinks(change) for verdict in own for change in verdict.changes)
         for index in indices:
             advised = verdicts[index].fix
             # Jitted or not, a loop compiles for each length, and each number of joined arrays.
             kept = isinstance(advised, FewSizes) and (advised.loop or advised.joined)
             if isinstance(advised, FewSizes) and (several if kept else few):
                 yield index, replace(verdicts[index], fix=JitBlock(proof=Proof.MEANING))
+            elif isinstance(advised, FewSizes) and advised.grows and varies:
+                yield index, replace(verdicts[index], fix=advised.changed(grows=False))
 
 
 def _one_axis(verdict: Verdict) -> tuple[Dim, Dim] | None:

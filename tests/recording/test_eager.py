@@ -205,6 +205,22 @@ def test_one_operation_on_many_arrays_is_not_to_be_jitted(planned: Planned) -> N
     assert "eager" not in eager(found)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "grows"), [((12, 24, 8, 36), False), ((13, 14, 15, 16), True)]
+)
+def test_a_line_of_many_lengths_has_no_array_that_grows(
+    lengths: tuple[int, ...], grows: bool, judge_all: JudgeAll
+) -> None:
+    """Among lengths in any order, some are longer than the one that they are compared with."""
+
+    def program() -> None:
+        for length in lengths:
+            jnp.sinh(jnp.asarray(np.ones(length, np.float32)))
+
+    advised = [one.fix for one in judge_all(program)[1] if isinstance(one.fix, FewSizes)]
+    assert {one.grows for one in advised} == {grows}
+
+
 def test_the_layers_of_ones_own_network_are_no_sizes_of_one_thing(planned: Planned) -> None:
     widths = (4, 32, 32, 8, 2)
     layers = [(np.ones((b, a), np.float32), np.ones(b, np.float32)) for a, b in pairwise(widths)]
