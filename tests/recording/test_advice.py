@@ -523,20 +523,17 @@ def test_a_type_that_is_weak_in_turns_is_not_that_of_a_result(judge_all: JudgeAl
     assert set(last.fix.paths) == {"a", "b"}
 
 
-def test_captured_arrays_of_other_sizes_would_miss_as_arguments_too(last: Last) -> None:
-    def program(sizes: tuple[int, ...]) -> Callable[[], object]:
-        def scaled(start: int, size: int) -> Any:
-            data = jnp.asarray(np.arange(start, start + size, dtype=np.float32))
-            return jax.jit(lambda w: jnp.tanh(w * data).sum())
+@pytest.mark.parametrize(("sizes", "resized"), [((3, 4), True), ((3, 3), False)])
+def test_captured_arrays_of_other_sizes_would_miss_as_arguments_too(
+    sizes: tuple[int, int], resized: bool, last: Last
+) -> None:
+    def scaled(start: int, size: int) -> Any:
+        data = jnp.asarray(np.arange(start, start + size, dtype=np.float32))
+        return jax.jit(lambda w: jnp.tanh(w * data).sum())
 
-        return lambda: [scaled(*each)(np.float32(2)) for each in enumerate(sizes)]
-
-    seen: list[bool] = []
-    for sizes in ((3, 4), (3, 3)):
-        advice, _ = last(program(sizes))
-        assert isinstance(advice, JitAndPass)
-        seen.append(advice.resized)
-    assert seen == [True, False]
+    advice, _ = last(lambda: [scaled(*each)(np.float32(2)) for each in enumerate(sizes)])
+    assert isinstance(advice, JitAndPass)
+    assert advice.resized is resized
 
 
 def test_a_captured_number_that_gives_the_sizes_is_static_and_nothing_to_pad(last: Last) -> None:
