@@ -106,6 +106,12 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"{quoted(name)} was jitted with two settings of {what}, one program for each: "
                 "if one setting is enough, jit it once; if you need both, leave them"
             )
+        case model.OneConfig(defined_later=True):
+            one = len(advice.paths) == 1
+            return (
+                f"JAX had no {names(advice.paths)} at the earlier call: a module imported since "
+                f"defines {'it' if one else 'them'}; import it before the first call"
+            )
         case model.OneConfig(in_thread=True):
             return (
                 f"{names(advice.paths)} was set by a context manager in another thread, and only "

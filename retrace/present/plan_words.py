@@ -328,6 +328,12 @@ def _mapped(change: Change, advice: Advice) -> str:
     return f"few sizes of the mapped axis {names(axes)} ({change.seen} seen)"
 
 
+def _settings(change: Change, advice: Advice) -> str:
+    if isinstance(advice, model.OneConfig) and advice.defined_later:
+        return f"import what defines {names(advice.paths)} first"
+    return _one_setting(change)
+
+
 def _few_sizes(change: Change, advice: Advice) -> str:
     if isinstance(advice, model.FewSizes) and advice.joined:
         return f"one array, or NumPy, where {_lines(change)} joins them"
@@ -360,6 +366,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.ToArray, lambda _, advice: f"make {names(advice.paths)} an array"),
     (model.FewSizes, _few_sizes),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
+    (model.OneConfig, _settings),
 )
 """Titles from advice that says more than the changed part of the key."""
 

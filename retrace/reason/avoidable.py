@@ -6,6 +6,7 @@ from retrace.causes import Cause
 from retrace.reason.cards import card
 from retrace.reason.cards.card import Avoidable
 from retrace.reason.evidence import Evidence
+from retrace.reason.precedence import cause_alone, others
 from retrace.reason.traits import (
     is_new_as_well,
     is_of_another_model,
@@ -15,7 +16,20 @@ from retrace.reason.traits import (
 
 
 def avoidable(cause: Cause, evidence: Evidence) -> Avoidable:
-    """Whether the fix for the cause was seen to work and applies to this miss."""
+    """Whether the fix for the cause was seen to work and applies to this miss.
+
+    It does not where a library passes something else that changed, which would still miss.
+    """
+    worth = _of_cause(cause, evidence)
+    if worth == "yes" and any(
+        passing_library(other, evidence.miss)
+        for other in map(cause_alone, others(evidence.changes, cause))
+    ):
+        return "maybe"
+    return worth
+
+
+def _of_cause(cause: Cause, evidence: Evidence) -> Avoidable:
     miss, program = evidence.miss, evidence.program
     own = card(cause)
     if (settled := own.settled(evidence)) is not None:

@@ -37,6 +37,7 @@ from retrace.model.advice import (
     Proof,
     What,
 )
+from retrace.model.parts import CONTEXT
 from retrace.reason import rules, values
 from retrace.reason.evidence import (
     Evidence,
@@ -297,10 +298,26 @@ def config(components: tuple[Component, ...], evidence: Evidence) -> Advice:
             axes=tuple(axes),
             proof=Proof.PROGRAM if wasted else Proof.KEY,
         )
+    later = _are_defined_later(evidence.changes, components)
     return OneConfig(
         paths=tuple(paths(evidence.changes, *components)),
-        in_thread=nearest is not None and nearest.thread != evidence.miss.thread,
+        in_thread=not later and nearest is not None and nearest.thread != evidence.miss.thread,
+        defined_later=later,
         proof=_proof(evidence.program),
+    )
+
+
+def _are_defined_later(changes: tuple[Change, ...], components: tuple[Component, ...]) -> bool:
+    """Whether JAX did not have these settings at the earlier call.
+
+    A key holds every setting that exists, also those that nobody set. Importing a module of JAX
+    that defines more of them, like Pallas, makes all functions miss once.
+    """
+    of_process = {name for row in CONTEXT for name in row.of_process}
+    own = named_changes(changes, components)
+    return bool(own) and all(
+        change.old is None and change.new is not None and change.path not in of_process
+        for change in own
     )
 
 

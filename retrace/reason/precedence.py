@@ -31,6 +31,11 @@ def others(changes: tuple[Change, ...], cause: Cause) -> list[Change]:
     ]
 
 
+def cause_alone(change: Change) -> Cause:
+    """The cause that a change of the key would have if nothing else differed."""
+    return _OF_COMPONENT.get(change.component, Cause.UNKNOWN)
+
+
 def cause_of(changes: Iterable[Change], passed: Passed = frozenset()) -> Cause:
     """The cause among the changes of a key, by precedence, or `unknown` if there is none."""
     causes = map(_cause_within(passed), changes)
@@ -43,7 +48,7 @@ def _cause_within(passed: Passed) -> Callable[[Change], Cause]:
     def cause(change: Change) -> Cause:
         if passed and change.component in OF_ARGUMENTS and change.path in passed:
             return Cause.CALL_SIGNATURE_CHANGED
-        return _OF_COMPONENT.get(change.component, Cause.UNKNOWN)
+        return cause_alone(change)
 
     return cause
 

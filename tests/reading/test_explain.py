@@ -28,7 +28,14 @@ from retrace.model import (
     Value,
     Verdict,
 )
-from retrace.model.advice import CastNumber, JitForEach, OneCallStyle, OneDtype, ToArray
+from retrace.model.advice import (
+    CastNumber,
+    JitForEach,
+    OneCallStyle,
+    OneConfig,
+    OneDtype,
+    ToArray,
+)
 from retrace.present.advice import advised as words
 from retrace.present.detail import detail
 from retrace.present.verdict_detail import in_words
@@ -222,6 +229,37 @@ def test_what_a_library_recreates_belongs_to_it() -> None:
     _, verdict = verdicts(call(function=first), call(function=again))
     assert (verdict.cause, verdict.avoidable) == ("function-redefined", "maybe")
     assert verdict.fix is not None and "optax" in words(verdict.fix)
+
+
+def test_settings_that_jax_did_not_have_before_come_from_an_import() -> None:
+    flag = value("False")
+    old, new = (("x64", flag),), (("x64", flag), ("grid", value("None")), ("export", flag))
+    _, verdict = verdicts(
+        call(Key(config=old), program="p"), call(Key(config=new), program="p", thread="other")
+    )
+    assert (verdict.cause, verdict.avoidable) == (Cause.CONFIG_CHANGED, "yes")
+    assert isinstance(verdict.fix, OneConfig)
+    assert (verdict.fix.defined_later, verdict.fix.in_thread) == (True, False)
+    assert "import" in words(verdict.fix)
+
+
+def test_a_setting_that_is_also_changed_is_not_only_imported() -> None:
+    old = (("x64", value("False")),)
+    new = (("x64", value("True")), ("grid", value("None")))
+    _, verdict = verdicts(call(Key(config=old)), call(Key(config=new)))
+    assert isinstance(verdict.fix, OneConfig)
+    assert not verdict.fix.defined_later
+
+
+@pytest.mark.parametrize(("via", "worth"), [(None, "yes"), ("ocean:Setup.run", "maybe")])
+def test_what_a_library_passes_as_well_would_still_miss(via: str | None, worth: str) -> None:
+    keys = (
+        Key(config=(("x64", value(flag)),), static=(("timers", value(time)),))
+        for flag, time in (("False", "0"), ("True", "9"))
+    )
+    made = function(in_library=True, file="/lib/site-packages/ocean/core.py")
+    _, verdict = verdicts(*(call(key, function=made, via=via, program="p") for key in keys))
+    assert (verdict.cause, verdict.avoidable) == (Cause.CONFIG_CHANGED, worth)
 
 
 def test_an_omitted_array_default_is_the_way_of_calling() -> None:

@@ -137,6 +137,8 @@ class OneConfig(Advice):
     code = "one-config"
     in_thread: bool = False
     """Whether the setting does not reach another thread."""
+    defined_later: bool = False
+    """Whether JAX had no such setting before: a module that was imported since defines it."""
 
 
 class FewMapped(Advice):
