@@ -204,9 +204,7 @@ def _by_primitive(one: Equation, touched: list[frozenset[int]]) -> Effect:
         case "dynamic_slice" | "gather":
             return _lookup(one, touched[0])
         case name if name.startswith("scatter"):
-            if not any(touched[1:]):
-                return "unknown" if "CLIP" in one.old.get("mode", "") else "nothing"
-            return "masked" if name in ("scatter-add", "scatter_add") else "ordered"
+            return _scatter(one, touched)
         case name if name in _LINEAR:
             rank = len(one.given[0].old)
             return "ordered" if any(axis >= rank - 2 for axis in touched[0]) else "nothing"
@@ -214,6 +212,14 @@ def _by_primitive(one: Equation, touched: list[frozenset[int]]) -> Effect:
             return _convolution(one, touched)
         case _:
             return "unknown"
+
+
+def _scatter(one: Equation, touched: list[frozenset[int]]) -> Effect:
+    if not any(touched[1:]):
+        return "unknown" if "CLIP" in one.old.get("mode", "") else "nothing"
+    if _writes_whole_rows(one):
+        return "nothing"
+    return "masked" if one.name in ("scatter-add", "scatter_add") else "ordered"
 
 
 def _largest(one: Equation, touched: list[frozenset[int]]) -> Effect:
@@ -316,8 +322,43 @@ def _slices(parameters: dict[str, str], sizes: tuple[str, ...]) -> list[_Slice] 
     return list(map(_Slice, starts, ends, sizes))
 
 
+def _numbered(one: Equation, name: str) -> list[list[int]] | None:
+    """The lists of axes in the dimension numbers of a lookup or scatter; None if they differ."""
+    text = one.old.get("dimension_numbers", "")
+    if text != one.new.get("dimension_numbers") or not text.startswith(name):
+        return None
+    parts = re.findall(r"\(([\d, ]*)\)", text.removeprefix(name))
+    lists = [[int(axis) for axis in re.findall(r"\d+", part)] for part in parts]
+    return lists if len(lists) == 5 else None
+
+
+def _writes_whole_rows(one: Equation) -> bool:
+    """Whether a scatter, as under `vmap`, writes into each row only what belongs to it."""
+    numbers = _numbered(one, "ScatterDimensionNumbers")
+    if numbers is None or len(one.given) != 3:
+        return False
+    window, inserted, indexed, batched, of_indices = numbers
+    operand, indices, updates = one.given
+    if not indices.axes <= {*of_indices}:
+        return False
+    kept = [axis for axis in range(len(operand.old)) if axis not in (*inserted, *batched)]
+    of_update = dict(zip(kept, window, strict=False))
+    return bool(operand.axes) and all(
+        axis in batched
+        or (
+            axis not in indexed
+            and axis in of_update
+            and updates.old[of_update[axis]] == operand.old[axis]
+            and updates.new[of_update[axis]] == operand.new[axis]
+        )
+        for axis in operand.axes
+    )
+
+
 def _lookup(one: Equation, axes: frozenset[int]) -> Effect:
     """What a lookup does: positions stay valid, but those behind the last row now hold data."""
+    if (numbers := _numbered(one, "GatherDimensionNumbers")) is not None:
+        axes -= {*numbers[3]}  # as under `vmap`, each row looks up in itself
     before = re.findall(r"\d+", one.old.get("slice_sizes", ""))
     after = re.findall(r"\d+", one.new.get("slice_sizes", ""))
     operand = one.given[0]

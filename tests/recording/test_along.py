@@ -26,6 +26,7 @@ _SMALL, _LARGE, _WIDE = 3, 5, 4
 _W = np.linspace(-1, 1, _WIDE * _WIDE, dtype=np.float32).reshape(_WIDE, _WIDE)
 _GENERATED = 120
 """`python -m tests.generated --count 5000` makes thousands."""
+_PLACES = np.array([0, 2])
 Function = Callable[[Any], Any]
 
 
@@ -80,6 +81,14 @@ SEPARATE: dict[str, Function] = {
     "the largest of each row": lambda x: jax.lax.top_k(x, 2)[0],
     "noise": lambda x: x + jax.random.normal(jax.random.key(0), x.shape),
     "a convolution of each row": lambda x: _convolved(x[:, :, None]),
+    "a scatter into each row": jax.vmap(lambda row: jnp.zeros(4).at[_PLACES].add(row[:2])),
+    "a scatter that replaces": jax.vmap(lambda row: jnp.zeros(4).at[_PLACES].set(row[:2])),
+    "a scatter at places of each row": jax.vmap(
+        lambda row: jnp.zeros(4).at[(row[:2] > 0).astype(np.int32)].add(row[:2])
+    ),
+    "a lookup in each row": jax.vmap(
+        lambda row: row.at[(row[:2] > 0).astype(np.int32)].get(mode="clip")
+    ),
 }
 MASKED: dict[str, Function] = {
     "sum": lambda x: x.sum(0),
@@ -95,6 +104,12 @@ MASKED: dict[str, Function] = {
         lambda w: (_convolved(x[:, :, None], w) ** 2).sum()
     )(jnp.ones((2, 1, 3))),
     "segments": lambda x: jax.ops.segment_sum(x, (x[:, 0] > 0).astype(np.int32), 2),
+    "segments of each column": jax.vmap(
+        lambda one: jnp.zeros(2).at[(one > 0).astype(np.int32)].add(one), in_axes=1
+    ),
+    "segments in each of the rows": lambda x: jax.vmap(
+        lambda row: jnp.zeros(2).at[(x[:, 0] > 0).astype(np.int32)].add(x[:, 1] * row[0])
+    )(x),
 }
 ORDERED: dict[str, Function] = {
     "a scan, backwards": lambda x: _scan(jnp.tanh, x[::-1])[::-1],
