@@ -15,9 +15,9 @@ from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
 
 Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "square", "ordered", "unknown"]
-"""Why all sizes may be intended: one for each line, each twice the previous one, the weights of
-several models, square matrices, or a program for which extra rows may be real data (`ordered`) or
-for which that is unknown."""
+"""Why all sizes may be intended: each first seen on its own line, each twice the previous one,
+the weights of several models, square matrices, or a program for which extra rows may be real data
+(`ordered`) or for which that is unknown."""
 
 
 class Sizes(Row):

@@ -126,7 +126,10 @@ def _meant(axes: list[Axis]) -> Meant:
 
 
 def _has_lines(axis: Axis) -> bool:
-    """Whether each line always calls with its own size, as with training and evaluation."""
+    """Whether each size was first seen on its own line, as with training and evaluation.
+
+    Later calls of a line are not seen if they were served, so it may pass other sizes as well.
+    """
     sizes: dict[Hashable, set[int]] = {}
     for row, verdict in enumerate(axis.history.rows):
         site = verdict.miss.call_site

@@ -146,7 +146,7 @@ def _at(place: Frame | None) -> str:
 
 _MEANT = {
     "kernels": "if these are parameters, each size is a different model: leave it; if data,",
-    "lines": "each line calls it with its own size; if one size works for all,",
+    "lines": "each size was first passed on another line; if one size works for all,",
     "square": "if this is the dimension of a problem, like that of a covariance, each size needs "
     "its own program: leave it; if data,",
     "unknown": "if rows added at the end change no result (the programs do not show that),",
