@@ -1,9 +1,10 @@
 """The parts of JAX's cache keys."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 JSON: TypeAlias = object
 """Whatever `json.loads` returns."""
@@ -44,12 +45,30 @@ class Value(NamedTuple):
     """Classes in it that were defined again, that is, are not the first of their name."""
 
 
+_UNREAD = re.compile(r"\w+(?:<\w+>)?\[[\d,]*\]")
+"""A JAX array within a value: its contents are on a device, and were not read."""
+_NUMPY = {"array", "content"}
+"""What is recorded of a NumPy array: its type and a hash of its contents."""
+
+
 def is_cut(data: JSON, text: str, *, exact: bool) -> bool:
-    """Whether a value was too large to be recorded completely, so that two may look the same."""
+    """Whether a value was not recorded completely, so that two may look the same.
+
+    It was too large, or holds JAX arrays, of which only the type was recorded.
+    """
     if data is not None:  # if a function held too much, only its name was kept
-        return not exact and " ...>" in repr(data)
+        return not exact and (" ...>" in repr(data) or _holds_unread(data))
     # In a redacted value the hash stands for everything that had been recorded.
     return not exact and not text.startswith("<redacted ")
+
+
+def _holds_unread(data: JSON) -> bool:
+    if isinstance(data, dict):
+        parts = cast(dict[str, JSON], data)
+        return parts.keys() != _NUMPY and any(map(_holds_unread, parts.values()))
+    if isinstance(data, list):
+        return any(map(_holds_unread, cast(list[JSON], data)))
+    return isinstance(data, str) and _UNREAD.fullmatch(data) is not None
 
 
 class Leaf(NamedTuple):

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrace.capture.snapshot import snapshot
-from retrace.model import Value
+from retrace.model import Value, is_cut
 
 
 class Colour(enum.Enum):
@@ -219,3 +219,22 @@ def test_equal_exact_snapshots_are_of_equal_values(one: object, other: object) -
     json.dumps(first.data)
     if first.exact and second.exact and first[:2] == second[:2] and first.data == second.data:
         assert repr(one) == repr(other) or one == other
+
+
+def _holding(array: object) -> Callable[[], object]:
+    return lambda: array
+
+
+@pytest.mark.parametrize("array", [np.ones, jnp.ones], ids=["numpy", "jax"])
+@pytest.mark.parametrize("hold", [list, dict, _holding])
+def test_of_arrays_on_a_device_only_types_are_known_wherever_they_are_held(
+    array: Callable[[int], object], hold: Callable[[object], object]
+) -> None:
+    held = [("a", array(3)), ("b", 1)]
+    found = take(hold(held))
+    assert is_cut(found.data, found.text, exact=found.exact) is (array is jnp.ones)
+
+
+def test_a_text_that_reads_like_an_array_is_known_whole() -> None:
+    found = take({"a": "float32[3]"})
+    assert not is_cut(found.data, found.text, exact=found.exact)
