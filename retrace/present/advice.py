@@ -30,6 +30,9 @@ def advised(advice: Advice) -> str:
         text += f"; {listed(others, _MAX_OTHERS)} changed too"
     if advice.passed_by and not isinstance(advice, PadBatch):
         text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
+    if advice.jitted_by:
+        who = advice.jitted_by
+        text += f"; {who} jits the function, so only {who} can: report it there"
     return f"{text}."
 
 

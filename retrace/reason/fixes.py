@@ -9,7 +9,20 @@ from __future__ import annotations
 
 from retrace.causes import Cause
 from retrace.model import Change, Component, Miss
-from retrace.model.advice import Advice, FewMapped, Library, LibraryPasses, Proof
+from retrace.model.advice import (
+    Advice,
+    BranchInProgram,
+    FewMapped,
+    Library,
+    LibraryPasses,
+    LoopInProgram,
+    PassDecision,
+    PrintOutside,
+    Proof,
+    ToArgument,
+    ToArray,
+    TripsInProgram,
+)
 from retrace.reason.cards import card
 from retrace.reason.evidence import OF_VALUES, Evidence, package_of, paths
 from retrace.reason.precedence import others
@@ -17,6 +30,7 @@ from retrace.reason.traits import (
     calling_library,
     is_new_as_well,
     is_of_another_model,
+    jitted_by_library,
     made_in_call,
     of_library,
     passing_library,
@@ -40,7 +54,22 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
         return advised
     if by := passing_library(cause, miss):
         advised = advised.changed(passed_by=by)
+    elif isinstance(advised, _NOT_STATIC) and jitted_by_library(miss):
+        package = package_of(miss.function.file)
+        advised = advised.changed(jitted_by=package, proof=Proof.MEANING)
     return _with_others(advised, others(found, cause))
+
+
+_NOT_STATIC = (
+    BranchInProgram,
+    LoopInProgram,
+    PassDecision,
+    PrintOutside,
+    ToArgument,
+    ToArray,
+    TripsInProgram,
+)
+"""Advice that needs a function that is jitted, or written, in another way."""
 
 
 def _fix(cause: Cause, evidence: Evidence) -> Advice | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.compare.equality import remade, same_content
 from retrace.compare.keys import NOT_IN_KEY
@@ -107,6 +109,15 @@ def passing_library(cause: Cause, miss: Miss) -> str:
     if name == "__call__" and owner.endswith("Meta"):
         return f"{package}:"  # a class of the library, called by its metaclass
     return "" if name in ("__call__", miss.function.name) else by.removesuffix("_fn")
+
+
+_JITTED = re.compile(r"(?:\s*@[^\n]*\n)*?\s*@[^\n]*\b(?:jit|pjit|filter_jit)\b")
+
+
+def jitted_by_library(miss: Miss) -> bool:
+    """Whether a library's source jits the function, so that its user cannot change how."""
+    own = miss.function
+    return own.in_library and own.source is not None and _JITTED.match(own.source) is not None
 
 
 def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -135,6 +136,30 @@ def test_a_class_that_compares_by_identity_needs_an_equality_too(last: Last) -> 
     advice, _ = last(configured(lambda x, c: x + 1, Opaque("a"), Opaque("b")))
     assert isinstance(advice, LeaveOutValue) and advice.paths == ("c.folder",)
     assert advice.type == f"{__name__}.Opaque"
+
+
+@pytest.mark.parametrize("whose", ["the library's", "the user's"])
+def test_only_who_jits_a_function_decides_what_is_static(
+    whose: str, last: Last, tmp_path: Path
+) -> None:
+    file = tmp_path / "site-packages" / "sphere" / "turning.py"
+    file.parent.mkdir(parents=True)
+    decorator = "@partial(jax.jit, static_argnums=1)\n" if whose == "the library's" else ""
+    file.write_text(
+        "from functools import partial\nimport jax\n\n\n"
+        f"{decorator}def turned(x, angle):\n    return x * angle\n"
+    )
+    own: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), own)
+    turned = own["turned"] if decorator else jax.jit(own["turned"], static_argnums=1)
+
+    def program() -> None:
+        for angle in (0.5, 0.25):
+            turned(ones, angle)
+
+    fix, avoidable = last(program)
+    assert isinstance(fix, ToArgument)
+    assert (fix.jitted_by, avoidable) == (("sphere", "maybe") if decorator else ("", "yes"))
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (1, 2, 2)])

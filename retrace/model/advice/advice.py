@@ -42,6 +42,9 @@ class Advice(Record):
     passed_by: str = ""
     """The library's function, as `package:name`, that passes what it is about to another of its
     own."""
+    jitted_by: str = ""
+    """The package that jits the function and so decides what is static, if the advice needs
+    that changed."""
     remade: str | None = None
     """The function whose object is new as well, so that it must also be jitted once."""
 
