@@ -214,7 +214,7 @@ class Examination:
         old = transcript(jaxpr)
         new, answer, jaxpr_now = self._traced(program, old, began)
         arrays = self._misses.kept.arrays(number)
-        if answer is False and _differ_only_in_names(jaxpr, jaxpr_now):
+        if answer is False and _differ_in_nothing_computed(jaxpr, jaxpr_now):
             answer = True
         if answer is True and arrays is not None and arrays != new.host:
             answer = False  # changed in place, and so also in the jaxpr that JAX keeps
@@ -307,9 +307,11 @@ def _computes_same(one: Any, other: Any) -> bool | None:
     return first.program.hash == second.program.hash and _captured_same(first, second)
 
 
-def _differ_only_in_names(one: Any, other: Any) -> bool:
-    """Whether two jaxprs differ at most in the names of the functions they call."""
-    first, second = transcript(one, with_names=False), transcript(other, with_names=False)
+def _differ_in_nothing_computed(one: Any, other: Any) -> bool:
+    """Whether two jaxprs differ at most in names of functions and in arrays that nothing uses."""
+    first, second = (
+        transcript(jaxpr, with_names=False, with_unused=False) for jaxpr in (one, other)
+    )
     return first.program.hash == second.program.hash and _captured_same(first, second) is True
 
 

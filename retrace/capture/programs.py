@@ -74,15 +74,18 @@ class _Parts(ByObject[tuple[Listing, ...]]):
 _parts = _Parts()
 
 
-def transcript(jaxpr: Any, *, is_part: bool = False, with_names: bool = True) -> Transcript:
+def transcript(
+    jaxpr: Any, *, is_part: bool = False, with_names: bool = True, with_unused: bool = True
+) -> Transcript:
     """Write down a program, with its source lines.
 
     Args:
         jaxpr: the program.
         is_part: whether it will be part of a program that is still being traced.
         with_names: whether to include the names of functions called inside.
+        with_unused: whether to include captured arrays that nothing uses.
     """
-    known = _parts if with_names and _names_stay() else None
+    known = _parts if with_names and with_unused and _names_stay() else None
     found = transcribe(
         jaxpr,
         _is_library,
@@ -92,6 +95,7 @@ def transcript(jaxpr: Any, *, is_part: bool = False, with_names: bool = True) ->
         known=known,
         is_part=is_part,
         with_names=with_names,
+        with_unused=with_unused,
     )
     calls = callbacks(found.program.listing, found.listings)
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found

@@ -33,6 +33,7 @@ from retrace.jax_internals.literals import (
     SCALARS,
     WRITERS,
     array_text,
+    captured_by,
     is_on_host,
 )
 from retrace.jax_internals.names_values import (
@@ -88,6 +89,7 @@ def transcribe(
     is_part: bool = False,
     with_rules: bool = True,
     with_names: bool = True,
+    with_unused: bool = True,
 ) -> Transcript:
     """Convert a jaxpr and its sub-jaxprs to plain data, in one walk.
 
@@ -103,9 +105,10 @@ def transcribe(
         is_part: whether the whole is a sub-jaxpr as well, of a program still being traced.
         with_rules: whether to include the content of custom rules.
         with_names: whether to include the names of functions called inside.
+        with_unused: whether to include captured arrays that nothing uses.
     """
     stacks = None if is_library is None else Stacks(is_library, shown, frames)
-    walk = _Walk(stacks, plain, known, is_part, with_rules, with_names)
+    walk = _Walk(stacks, plain, known, is_part, with_rules, with_names, with_unused)
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id, results=result_paths.digest(jaxpr))
     return Transcript(
@@ -145,6 +148,7 @@ class _Walk:
         is_part: bool,
         with_rules: bool,
         with_names: bool,
+        with_unused: bool,
     ) -> None:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
@@ -153,7 +157,7 @@ class _Walk:
         self.host: list[str] = []
         self._rules = Rules(plain, self.held.append)
         self._in_rule, self._with_rules = False, with_rules
-        self._with_names = with_names
+        self._with_names, self._with_unused = with_names, with_unused
         self._stacks = stacks
         self._known, self._is_part = known, is_part
         self._held_by_parts = 0
@@ -200,12 +204,13 @@ class _Walk:
         inner = getattr(jaxpr, "jaxpr", jaxpr)
         numbers: dict[Any, int] = {}
         types = self._types
-        variables = [*inner.constvars, *inner.invars]
+        captured, values = captured_by(jaxpr, unused=self._with_unused)
+        variables = [*captured, *inner.invars]
         for variable in variables:
             numbers[variable] = len(numbers)
         made = len(variables)
         inputs = tuple([self._type(variable.aval) for variable in variables])
-        constants = tuple([self._constant(value) for value in getattr(jaxpr, "consts", ())])
+        constants = tuple([self._constant(value) for value in values])
         equations: list[str] = []
         wires: list[int] = []
         places: list[int] = []

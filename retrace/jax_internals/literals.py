@@ -54,3 +54,21 @@ def array_text(value: np.ndarray[Any, Any]) -> str:
         text = ",".join(map(str, value.ravel().tolist()))
         return f"{kind}=({text.replace(' ', '')})"
     return f"{kind}={hashlib.blake2b(value.tobytes(), digest_size=8).hexdigest()}"
+
+
+def captured_by(jaxpr: Any, *, unused: bool) -> tuple[list[Any], list[Any]]:
+    """The variables of the arrays that a program captured, and these arrays, if it holds them.
+
+    Args:
+        jaxpr: open or closed.
+        unused: whether to include those that nothing in it uses. JAX captures them while it
+            traces, as where rebuilding a pytree creates an array that is replaced at once.
+    """
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    variables, values = list(inner.constvars), list(getattr(jaxpr, "consts", ()))
+    if unused or len(variables) != len(values):
+        return variables, values
+    taken = [*inner.outvars, *[each for equation in inner.eqns for each in equation.invars]]
+    used = {id(variable) for variable in taken}
+    kept = [pair for pair in zip(variables, values, strict=True) if id(pair[0]) in used]
+    return [variable for variable, _ in kept], [value for _, value in kept]

@@ -690,3 +690,26 @@ def a_table_of_jitted_functions() -> Iterator[Any]:
     made.times(2)
     yield lambda: f(x)
     made.times(3)
+
+
+@harmless
+def what_rebuilding_a_pytree_creates_and_replaces() -> Iterator[Any]:
+    @jax.tree_util.register_pytree_node_class
+    class Edges:
+        def __init__(self, pairs: Any) -> None:
+            self.pairs = jnp.asarray(pairs, dtype=jnp.int32)
+
+        def tree_flatten(self) -> Any:
+            return (self.pairs,), None
+
+        @classmethod
+        def tree_unflatten(cls, _: Any, children: Any) -> Any:
+            made = cls([(0, 0)])
+            (made.pairs,) = children
+            return made
+
+    @jax.jit
+    def f(edges: Any, x: Any) -> Any:
+        return x[edges.pairs].sum()
+
+    yield lambda: f(Edges([(0, 1), (1, 2)]), x)

@@ -52,6 +52,36 @@ step(1.0)
 waits = True
 """
 
+REBUILT = """
+import jax, jax.numpy as jnp, numpy as np
+
+@jax.tree_util.register_pytree_node_class
+class Edges:
+    def __init__(self, pairs):
+        self.pairs = jnp.asarray(pairs, dtype=jnp.int32)
+    def tree_flatten(self):
+        return (self.pairs,), None
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        made = cls([(0, 0)])
+        (made.pairs,) = children
+        return made
+
+scale = 2.0
+
+@jax.jit
+def energy(edges, x):
+    return x[edges.pairs].sum()
+
+@jax.jit
+def scaled(edges, x):
+    return x[edges.pairs].sum() * scale
+
+for each in (energy, scaled):
+    each(Edges([(0, 1), (1, 2)]), np.ones(3))
+scale = 3.0
+"""
+
 TESTS = """
 import jax, jax.numpy as jnp, pytest
 scale = 2.0
@@ -155,6 +185,16 @@ def test_without_values_and_every_so_often(tmp_path: Path) -> None:
     nobody = retrace("audit", "r", cwd=tmp_path)
     wrong = retrace("run", "--audit-every=often", "program.py", cwd=tmp_path)
     assert (nobody.returncode, wrong.returncode) == (2, 2)
+
+
+def test_an_array_that_rebuilding_an_argument_creates_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(REBUILT)
+    done = retrace("run", "--audit", "program.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(retrace("report", "--format=json", cwd=tmp_path).stdout)
+    assert [(one["function"], one["verdict"]) for one in report["stale"]] == [
+        ("scaled", "proved")
+    ]
 
 
 def test_with_time_limits(tmp_path: Path) -> None:
