@@ -112,12 +112,9 @@ class _Text:
 
     def write(self, value: Any, depth: int) -> None:
         kind = kind_of(value)
-        if kind is FunctionType:
+        if kind is FunctionType or kind in DTYPES:
             self.whole = False
-            self._put(f"<function {function_place(value)}>")
-        elif kind in DTYPES:
-            self.whole = False
-            self._put(dtype_text(value))
+            self._put(named_text(value) or "")
         elif kind in ARRAYS and (array := array_type(value)) is not None:
             self.whole = False
             self._put(array)
@@ -322,10 +319,8 @@ class _Content:
 
 def scalar_base(kind: type) -> Any:
     """The built-in scalar type that a type is or derives from."""
-    for base in _SCALARS:
-        if derives(kind, base):
-            return base
-    return None
+    bases = [base for base in _SCALARS if derives(kind, base)]
+    return bases[0] if bases else None
 
 
 def named_text(value: Any) -> str | None:
