@@ -277,9 +277,9 @@ def test_two_misses_of_two_recordings(folder: Path, base: Path, retrace: Run) ->
     assert retrace("diff", base, f"{new}:step #1")[0] == 2
 
 
-def test_the_last_two_attempts_of_a_directory(folder: Path, retrace: Run) -> None:
+def test_the_last_two_attempts_of_a_directory(folder: Path, base: Path, retrace: Run) -> None:
     both = folder / "attempts"
-    one, two = folder / "base" / "recording", folder / "lr" / "recording"
+    one, two = base, folder / "lr" / "recording"
     if not two.exists():
         two = written(folder, "lr", PROGRAM.replace("LR = 0.1", "LR = 0.2"))
     assert retrace("diff", one)[0] == 2  # it holds one attempt alone
