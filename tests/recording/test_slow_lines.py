@@ -199,7 +199,7 @@ def test_a_few_large_rounds_are_those_of_the_loop_around_the_loop_inside(of: Of)
 @sampled
 def test_what_is_derived_is_told_on_the_line_that_it_is_derived_from(of: Of) -> None:
     def derives(x: Any) -> Any:
-        for _ in range(200):
+        for _ in range(1000):  # a quick machine transposes 200 rounds between two samples
             x = jnp.sin(x) * 2.0  # derived
         return x.sum()
 
