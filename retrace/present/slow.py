@@ -88,7 +88,10 @@ def whole(
             yield from _row(label, text, width, paint)
     if not one.was_observed:
         phrase = "the lines and passes behind these seconds were not recorded"
-        how = "`retrace run --slow`" if one.miss.slow is None else "a smaller `--slow-over`"
+        beside = [miss for miss in view.recording.misses if miss.run == one.miss.run]
+        # Nothing at all is recorded of the quickest.
+        known = any(miss.slow is not None for miss in beside)
+        how = "a smaller `--slow-over`" if known else "`retrace run --slow`"
         yield from _row("note", f"{phrase}: record with {how}", width, paint)
 
 

@@ -171,11 +171,13 @@ def test_a_recording_made_without_slow_says_so(tmp_path: Path) -> None:
 
 
 def test_a_miss_that_was_not_slow_enough_suggests_options(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(PROGRAM.replace("range(60)", "range(3)"))
+    quick = "def quick(x):\n    return x.sum()\n\njax.jit(quick)(np.ones(3))"
+    (tmp_path / "train.py").write_text(PROGRAM.replace("range(60)", "range(8)") + quick)
     run = retrace(*("run", "-q", "--slow-over", "900", "--out", "out", "train.py"), cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    told = " ".join(retrace("slow", "step #1", "out", cwd=tmp_path).stdout.split())
-    assert "smaller `--slow-over`" in told
+    for which in ("step #1", "quick #1"):
+        told = " ".join(retrace("slow", which, "out", cwd=tmp_path).stdout.split())
+        assert "smaller `--slow-over`" in told
 
 
 def test_impossible_requests_are_reported(tmp_path: Path) -> None:
