@@ -99,10 +99,9 @@ def transcribe(
             Without it, no source lines are recorded.
         shown: the display name of a file.
         plain: the content of a value held by a custom rule; None if unknown.
-        frames: the frames of a code object by instruction, as far as they are known; those that
-            are missing are added.
+        frames: the known frames of a code object by instruction; others are added.
         known: sub-jaxprs that earlier walks with the same arguments met; others are added.
-        is_part: whether the whole is a sub-jaxpr as well, of a program still being traced.
+        is_part: whether the whole is a sub-jaxpr too, of a program still being traced.
         with_rules: whether to include the content of custom rules.
         with_names: whether to include the names of functions called inside.
         with_unused: whether to include captured arrays that nothing uses.
@@ -160,8 +159,8 @@ class _Walk:
         self._with_names, self._with_unused = with_names, with_unused
         self._stacks = stacks
         self._known, self._is_part = known, is_part
-        self._held_by_parts = 0
-        """How many parts of the program were met that are more than their text."""
+        # How much was met that is more than its text: in all, and in each sub-jaxpr.
+        self._held_by_parts, self._held_in = 0, dict[int, int]()
         self._programs: dict[int, Listing] = {}
         self._types: dict[int, str] = {}
         self._alive: list[Any] = []
@@ -175,20 +174,21 @@ class _Walk:
         if listing is None:
             is_part = self._is_part or bool(self._alive)
             self._alive.append(jaxpr)
-            known = None if self._known is None else self._known.get(jaxpr)
-            if known is not None:
+            if self._known is not None and (known := self._known.get(jaxpr)) is not None:
                 self.listings.update([(one.id, one) for one in known])
                 listing = known[-1]
             else:
-                outer, self._inner = self._inner, {}
-                size, self._size = self._size, 0
+                outer, size, self._inner, self._size = self._inner, self._size, {}, 0
                 in_rule, before = self._in_rule, self._held_by_parts
                 listing = self._listing(jaxpr)
                 self._inner, self._size, self._in_rule = outer, size, in_rule
                 self.listings[listing.id] = listing
+                self._held_in[id(jaxpr)] = self._held_by_parts - before
                 if self._known is not None and is_part and before == self._held_by_parts:
                     self._known.put(jaxpr, self._with_parts(listing))
             self._programs[id(jaxpr)] = listing
+        else:
+            self._held_by_parts += self._held_in.get(id(jaxpr), 0)
         self._inner[listing.hash] = listing
         self._size += listing.size
         return listing

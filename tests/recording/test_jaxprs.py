@@ -116,6 +116,18 @@ def test_an_array_changed_in_place_is_read_each_time() -> None:
         assert transcribe(program, known=known) == transcribe(program)
 
 
+def test_a_part_holds_what_a_part_before_it_held() -> None:
+    held = np.zeros(3, np.float32)
+    inner = jax.jit(lambda x: x + held)
+    around = jax.jit(lambda x: inner(x) * 2.0)
+    first = jax.jit(lambda x: (inner(x), around(x))).trace(ones).jaxpr
+    second = jax.jit(lambda x: around(x)).trace(ones).jaxpr
+    known = Known()
+    transcribe(first, known=known)
+    held[0] = 1.0
+    assert transcribe(second, known=known) == transcribe(second)
+
+
 def test_variables_have_no_names() -> None:
     def swapped(x: Any) -> Any:
         unused = x
