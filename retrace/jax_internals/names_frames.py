@@ -78,6 +78,12 @@ BACKWARD_FANCY = frame("jax._src.interpreters.ad.backward_pass3", losses.DERIVED
 COMPILES = frame("jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", losses.DEVICES)
 COMPILED_FOR = local(COMPILES, "device_list", losses.DEVICES, since="0.7")
 COMPILED_FOR_BEFORE = local(COMPILES, "da", losses.DEVICES, until="0.7")
+OF_THIS_PROCESS = field(
+    "jax._src.lib.xla_client.DeviceList",
+    "is_fully_addressable",
+    None,
+    said="Nothing is lost: the devices are looked at one by one.",
+)
 
 DISK = frame("jax._src.compiler.compile_or_get_cached", losses.DISK)
 WRITES = frame("jax._src.compilation_cache.put_executable_and_time", losses.DISK)

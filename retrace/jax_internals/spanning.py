@@ -16,7 +16,8 @@ def processes_of(frame: FrameType | None) -> tuple[int, ...]:
         frame: a JAX frame inside the compilation.
 
     Returns:
-        Their indices; empty if this JAX does not show them.
+        Their indices; empty if all devices are of this process, or if this JAX does not show
+        them.
     """
     compiles = at.COMPILES.get()
     for _ in range(_MAX_FRAMES):
@@ -27,7 +28,8 @@ def processes_of(frame: FrameType | None) -> tuple[int, ...]:
             devices = at.COMPILED_FOR.among(local)
             if devices is None:
                 devices = at.COMPILED_FOR_BEFORE.among(local)
-            if devices is None:
+            # Making objects of the devices of a list takes longer than everything else here.
+            if devices is None or at.OF_THIS_PROCESS.of(devices):
                 return ()
             return tuple(sorted({device.process_index for device in devices}))
         frame = frame.f_back
