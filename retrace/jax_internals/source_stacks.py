@@ -14,6 +14,10 @@ Frames: TypeAlias = dict[int, tuple[str, Frame] | None]
 _BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
 """Where the trace of a program begins; since jax 0.10 tracebacks already end there."""
 _MAX_FRAMES = 32
+_END: Frames = {}
+"""In place of the frames of a function where a trace begins. Remains empty."""
+_NEW = ("", Frame("", 0, "", 0, False))
+"""In place of a frame that was not met before."""
 
 
 class Stacks:
@@ -41,20 +45,27 @@ class Stacks:
             return "", ()
         found = self._stacks.get(traceback)
         if found is None:
-            texts: list[str] = []
-            frames: list[Frame] = []
+            own: list[tuple[str, Frame]] = []
+            get = self._frames.get
             for code, position in zip(*traceback.raw_frames(), strict=True):
-                if code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py"):
-                    break
-                if (known := self._frames.get(id(code))) is None:
-                    known = self._frames[id(code)] = self._frames_of(code)
-                if position not in known:
-                    known[position] = self._frame(traceback, code, position)
-                if (frame := known[position]) is not None and len(frames) < _MAX_FRAMES:
-                    texts.append(frame[0])
-                    frames.append(frame[1])
-            found = self._stacks[traceback] = ("".join(texts), tuple(frames))
+                if (known := get(id(code))) is None:
+                    known = self._frames[id(code)] = self._known_of(code)
+                if (frame := known.get(position, _NEW)) is None:
+                    continue
+                if frame is _NEW:
+                    if known is _END:
+                        break
+                    frame = known[position] = self._frame(traceback, code, position)
+                if frame is not None:
+                    own.append(frame)
+            del own[_MAX_FRAMES:]
+            texts, frames = zip(*own, strict=True) if own else ((), ())
+            found = self._stacks[traceback] = ("".join(texts), frames)
         return found
+
+    def _known_of(self, code: CodeType) -> Frames:
+        is_end = code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py")
+        return _END if is_end else self._frames_of(code)
 
     def _frame(self, traceback: Any, code: CodeType, position: int) -> tuple[str, Frame] | None:
         library = self._is_library(code.co_filename)
