@@ -141,6 +141,16 @@ class Keys:
         return snapshot(value, self._tokens.metadata)
 
 
+def without_axis(key: Key) -> Key:
+    """The key of a `pmap` call without its own axis, inside which it begins before jax 0.8."""
+    return key._replace(
+        config=tuple(
+            (name, value._replace(text="", token="", data=None) if name == "axis_env" else value)
+            for name, value in key.config
+        )
+    )
+
+
 def _nothing() -> None: ...
 
 

@@ -14,7 +14,7 @@ from retrace.capture.derived import program_leaves, source_of_call
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.kept import Kept, Static, changeable
-from retrace.capture.key import Keys, parameter_names
+from retrace.capture.key import Keys, parameter_names, without_axis
 from retrace.capture.lock import Count
 from retrace.capture.operation import (
     at_line,
@@ -41,6 +41,7 @@ from retrace.store.writer import Writer
 _TRACE = Stage.TRACE
 _OP, _TRANSFORM = Kind.OP, Kind.TRANSFORM
 _MAX_SOURCES = 10_000
+_MAX_BODIES = 64
 
 
 class Misses:
@@ -58,6 +59,8 @@ class Misses:
         self._numbers = Count()
         self._seen: set[int] = set()
         self._sources: dict[str, Function] = {}
+        self._bodies: dict[int, Function] = {}
+        """The first body of each operation whose own call has not been seen yet."""
         self._epochs: dict[int, int] = {}
         self._cold: dict[int, int] = {}
         self.making_cold = False
@@ -95,7 +98,7 @@ class Misses:
             if key.static and traced:
                 static = changeable(key, _named(signature, call))
         if isinstance(call.info, Options):
-            key = _without_axis(key)
+            key = without_axis(key)
         seen = None
         if function.kind is _OP:  # of a `pmap`
             seen = around(stack)
@@ -137,20 +140,30 @@ class Misses:
             function = at_line(function, seen.site)
             self._begin(number, function, key, fields, writers, call.frame, stack, seen)
             return number
-        bodies = [self._functions.describe(body) for body in body_functions(interface)]
-        function = at_line(function, seen.site, bodies)
+        given_bodies = body_functions(interface)
         number = marked(interface)
         if number is not None:
+            function = at_line(function, seen.site, self._body_of(number, given_bodies[:1]))
             # This miss began when its body was traced. If JAX's function runs another operation
             # afterwards (`cg` runs a `cond`, then a `while_loop`), that is a separate miss.
             mark(call.frame, number)
             mark(interface, None)
             self._journal.replace(number, function, key, fields)
             return number
+        bodies = [self._functions.describe(body) for body in given_bodies]
+        function = at_line(function, seen.site, bodies)
         number = self._numbers()
         mark(call.frame, number)
         self._begin(number, function, key, fields, writers, call.frame, stack, seen, bodies)
         return number
+
+    def _body_of(self, number: int, given: Sequence[Any]) -> Iterator[Function]:
+        """The description of the body with which a miss began, or of the one given now."""
+        known = self._bodies.pop(number, None)
+        for body in given:
+            if known is None or known.object != self._tokens.number(body):
+                known = self._functions.describe(body)
+            yield known
 
     def of_body(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
         """Begin the miss of an eager operation whose body JAX traces before the operation."""
@@ -171,6 +184,9 @@ class Misses:
         function = at_line(self._functions.describe(None, name), seen.site, bodies)
         number = self._numbers()
         mark(interface, number)
+        self._bodies[number] = bodies[0]
+        if len(self._bodies) > _MAX_BODIES:
+            self._bodies.clear()
         key = Key(config=self._keys.config())
         self._begin(number, function, key, fields, writers, interface, stack, seen, bodies)
         return number
@@ -367,16 +383,6 @@ class Misses:
     def describe(self, function: Any) -> Function:
         """Describe a function, jitted or not, as its misses would."""
         return self._functions.describe(at.JITTED_FUN.of(function, function))
-
-
-def _without_axis(key: Key) -> Key:
-    """The key of a `pmap` call without its own axis, inside which it begins before jax 0.8."""
-    return key._replace(
-        config=tuple(
-            (name, value._replace(text="", token="", data=None) if name == "axis_env" else value)
-            for name, value in key.config
-        )
-    )
 
 
 def _signature(function: Any) -> inspect.Signature | None:
