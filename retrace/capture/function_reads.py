@@ -18,6 +18,7 @@ import numpy as np
 
 from retrace.capture.bytecode import Chain, Item, chains_of
 from retrace.capture.interpreter import BYTECODE, lacks
+from retrace.capture.named import named_text
 from retrace.capture.objects import (
     array_type,
     attributes_of,
@@ -29,7 +30,7 @@ from retrace.capture.objects import (
     type_name,
 )
 from retrace.capture.place import Owner, owner
-from retrace.capture.snapshot import named_text, snapshot
+from retrace.capture.snapshot import snapshot
 from retrace.capture.weak import ByObject
 from retrace.model import Value
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, cast
@@ -26,6 +27,8 @@ _MAX_ARRAYS = 50
 _MAX_DTYPES = 1000
 _dtypes: dict[Any, str] = {}
 _dtype_texts: dict[Any, str] = {}
+_MAX_BASENAMES = 1000
+_basenames: dict[str, str] = {}
 DTYPES: frozenset[type] = frozenset(
     [type(np.dtype(code)) for code in f"?{np.typecodes['AllInteger']}{np.typecodes['AllFloat']}"]
 )
@@ -147,14 +150,17 @@ def array_type(value: object) -> str | None:
     kind = kind_of(value)
     if kind in ARRAYS:
         return asked(_array_type, value)
-    if kind in _NO_ARRAYS or derives(kind, np.generic):
-        return None
-    if not (_defines(kind, "dtype") and _defines(kind, "shape")):
+    if kind in _NO_ARRAYS or derives(kind, np.generic) or not may_be_array(kind):
         return None
     if package(kind) in ("jax", "jaxlib") and len(ARRAYS) < _MAX_ARRAYS:
         ARRAYS.add(kind)
     # The properties may be user code, which can raise anything.
     return asked(_array_type, value)
+
+
+def may_be_array(kind: type) -> bool:
+    """Whether the objects of a class have a shape and a dtype."""
+    return _defines(kind, "dtype") and _defines(kind, "shape")
 
 
 def _array_type(array: Any) -> str:
@@ -196,5 +202,15 @@ def function_holds(function: FunctionType) -> list[tuple[str, object]]:
 def function_place(function: FunctionType) -> str:
     """The name of a function and where it was defined: `f at file.py:12`."""
     code = function.__code__
-    file = os.path.basename(shown(code.co_filename))
-    return f"{function.__name__} at {file}:{code.co_firstlineno}"
+    return f"{function.__name__} at {_basename(code.co_filename)}:{code.co_firstlineno}"
+
+
+def _basename(filename: str) -> str:
+    if (known := _basenames.get(filename)) is not None:
+        return known
+    found = os.path.basename(shown(filename))
+    if "IPython" not in sys.modules:  # in which a cell has the number of its latest run
+        if len(_basenames) >= _MAX_BASENAMES:
+            _basenames.clear()
+        _basenames[filename] = found
+    return found

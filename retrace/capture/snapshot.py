@@ -6,32 +6,28 @@ import enum
 import functools
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 import numpy as np
 
 from retrace.capture.classes import CLASSES
+from retrace.capture.named import function_text, is_content, named_text, scalar_base
 from retrace.capture.objects import (
     ARRAYS,
     DTYPES,
     array_type,
-    attributes_of,
     content_hash,
     derives,
     dtype_text,
     fields,
     function_holds,
-    function_place,
     kind_of,
     own,
-    package,
     tuple_fields,
     type_name,
 )
-from retrace.jax_internals.names_values import SYMBOL
 from retrace.model import JSON, Class, Value
 
 _MAX_TEXT = 200
@@ -45,15 +41,6 @@ _MAX_SORTED = 200
 _MAX_CLASSES = 8
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_PRINTS_ITSELF = frozenset(
-    ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "re", "uuid", "zoneinfo")
-)
-"""Standard library modules whose reprs are short and run no user code."""
-_JAX_PRINTS_ITSELF = frozenset(
-    ("AbstractMesh", "Device", "GSPMDSharding", "Mesh", "NamedSharding", "P", "PRNGImpl")
-) | {"PartitionSpec", "ShapeDtypeStruct", "ShapedArray", "SingleDeviceSharding", SYMBOL.name}
-_SCALARS = (int, float, complex, str, bytes)
 _PLAIN = frozenset((int, str, bytes))
 _AS_REPR = frozenset((bool, float, complex, type(None), type(...), type(NotImplemented), range))
 
@@ -75,6 +62,9 @@ def snapshot(
         token: returns its equality token (`Tokens.static`, `Tokens.metadata`).
         most: the limit for its content, roughly in characters.
     """
+    kind = kind_of(value)
+    if kind is bool or value is None:  # most values that functions hold
+        return Value(kind.__name__, repr(value), token(value), True, cast(JSON, value), ())
     text = _Text()
     try:
         text.write(value, 0)
@@ -91,7 +81,7 @@ def snapshot(
         data = None
         exact = text.whole
     again = tuple(content.classes)
-    return Value(type_name(type(value)), printed, token(value), exact, data, again)
+    return Value(type_name(kind), printed, token(value), exact, data, again)
 
 
 class _Text:
@@ -112,9 +102,12 @@ class _Text:
 
     def write(self, value: Any, depth: int) -> None:
         kind = kind_of(value)
-        if kind is FunctionType or kind in DTYPES:
+        if kind is FunctionType:
             self.whole = False
-            self._put(named_text(value) or "")
+            self._put(function_text(value))
+        elif kind in DTYPES:
+            self.whole = False
+            self._put(dtype_text(value))
         elif kind in ARRAYS and (array := array_type(value)) is not None:
             self.whole = False
             self._put(array)
@@ -122,7 +115,7 @@ class _Text:
             self._put(repr(value))
         elif kind in _PLAIN:
             self._put(self._scalar(value, kind))
-        elif kind not in _CONTAINERS and self._put_plain(value, kind):
+        elif not (kind in _CONTAINERS or is_content(kind)) and self._put_plain(value, kind):
             pass
         elif depth >= _MAX_DEPTH or id(value) in self._open:
             self.whole = False
@@ -169,8 +162,12 @@ class _Text:
         return base.__repr__(value)
 
     def _container(self, value: Any, kind: type, depth: int) -> None:
+        if kind is tuple:
+            self._sequence("(", value, depth)
+            self._put(",)" if len(value) == 1 else ")")
+            return
         name = str(own(kind, "__name__"))
-        if (pairs := _pairs(value, kind)) is not None:
+        if kind not in _CONTAINERS and (pairs := _pairs(value, kind)) is not None:
             self._put(f"{name}(")
             for number, (field, item) in enumerate(pairs):
                 self._put(", " if number else "")
@@ -178,9 +175,8 @@ class _Text:
                 self.write(item, depth + 1)
             self._put(")")
         elif derives(kind, tuple):
-            self._sequence("(" if kind is tuple else f"{name}((", _items(value, tuple), depth)
-            self._put(",)" if len(value) == 1 else ")")
-            self._put("" if kind is tuple else ")")
+            self._sequence(f"{name}((", _items(value, tuple), depth)
+            self._put(",))" if len(value) == 1 else "))")
         elif derives(kind, list):
             self._sequence("[" if kind is list else f"{name}([", _items(value, list), depth)
             self._put("]" if kind is list else "])")
@@ -199,7 +195,7 @@ class _Text:
             self.whole = False
             self._put(f"<{type_name(kind)}>")
 
-    def _sequence(self, opening: str, items: Iterator[object], depth: int) -> None:
+    def _sequence(self, opening: str, items: Iterable[object], depth: int) -> None:
         self._put(opening)
         for number, item in enumerate(items):
             self._put(", " if number else "")
@@ -225,16 +221,22 @@ class _Content:
         kind = kind_of(value)
         if depth > _MAX_CONTENT_DEPTH:
             raise _Cut
-        self._take(4)
+        self._room -= 4  # not by a call: this runs for every function that a function holds
+        if self._room < 0:
+            raise _Cut
         if kind is FunctionType:
             return self._function(value, depth)
+        if kind is bool or value is None:
+            return value
+        if kind is tuple:
+            return [self.plain(item, depth + 1) for item in value]
         if kind in DTYPES or (kind in ARRAYS and kind is not np.ndarray):
             return self._text(value)
         if derives(kind, np.number, np.bool):
             value = value.item()
             kind = kind_of(value)
-        if kind is bool or value is None:
-            return value
+            if kind is bool:
+                return value
         if kind is int:
             self._take(int.bit_length(value) // 3)
             return value
@@ -252,6 +254,8 @@ class _Content:
 
     def _other(self, value: Any, kind: type, depth: int) -> JSON:
         """The content of anything but numbers, strings and built-in containers."""
+        if is_content(kind):
+            return self._container(value, kind, depth)
         if derives(kind, np.ndarray):
             self.whole = False
             return {"array": array_type(value), "content": content_hash(value)}
@@ -265,7 +269,9 @@ class _Content:
 
     def _function(self, value: FunctionType, depth: int) -> JSON:
         """Where a function is defined and what it holds, which may be all that changed."""
-        named = self._text(value)
+        named = function_text(value)
+        self.whole = False
+        self._take(len(named))
         if not (held := function_holds(value)):
             return named
         room = self._room
@@ -315,52 +321,6 @@ class _Content:
         written = "".join(text.parts)
         self._take(len(written))
         return written
-
-
-def scalar_base(kind: type) -> Any:
-    """The built-in scalar type that a type is or derives from."""
-    bases = [base for base in _SCALARS if derives(kind, base)]
-    return bases[0] if bases else None
-
-
-def named_text(value: Any) -> str | None:
-    """The text of a value shown by name, type or place rather than by content."""
-    kind = kind_of(value)
-    if kind is FunctionType:
-        return f"<function {function_place(value)}>"
-    if kind is MethodType:
-        function, owner = value.__func__, type_name(kind_of(value.__self__))
-        if type(function) is FunctionType:
-            return f"<bound method {owner}.{function_place(function)}>"
-        return f"<bound method of {owner}>"
-    if kind in DTYPES:
-        return dtype_text(value)
-    if kind is BuiltinFunctionType or kind is np.ufunc:
-        return f"<built-in function {value.__name__}>"
-    if kind is ModuleType:
-        return f"<module {value.__name__!r}>"
-    if derives(kind, type):
-        return f"<class {type_name(value)!r}>"
-    if (array := array_type(value)) is not None:
-        return array
-    root, name = package(kind), str(own(kind, "__name__"))
-    if root in ("jax", "jaxlib"):
-        if name == "PyTreeDef":
-            # Its repr prints the metadata of the user's nodes.
-            return f"PyTreeDef({value.num_leaves} leaves)"
-        attributes = attributes_of(value)
-        wrapped = attributes.get("__wrapped__") or attributes.get("fun")
-        if type(wrapped) is FunctionType:
-            return f"<{name} of {function_place(wrapped)}>"
-        if type(public := attributes.get("__name__")) is str:
-            return f"<{name} {public}>"
-    if (
-        root in _PRINTS_ITSELF
-        or derives(kind, np.dtype)
-        or (root in ("jax", "jaxlib") and name in _JAX_PRINTS_ITSELF)
-    ):
-        return _ADDRESS.sub("", repr(value))
-    return None
 
 
 def _entries(value: dict[object, object]) -> Iterable[tuple[object, object]]:
