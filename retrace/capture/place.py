@@ -142,6 +142,9 @@ class Around(NamedTuple):
     """Same as `call_site`."""
     lines: str
     """A hash of all lines outside JAX."""
+    path: str
+    """The same with the lines of JAX that led there from the innermost one. They differ for the
+    operations of a JAX function that calls itself on parts of its argument."""
     entry: CallSite | None
     """The user's line that called into a library, below the user's outermost lines; None if no
     library is between the user's code and JAX, or the program is itself a library's."""
@@ -162,6 +165,7 @@ _MAX_CALLERS = 24
 def around(stack: Sequence[Line]) -> Around:
     """Collect the program around a call, from its outermost line to JAX."""
     lines: list[str] = []
+    of_jax: list[str] = []
     entry: Line | None = None
     through: str | None = None
     via: str | None = None
@@ -199,16 +203,23 @@ def around(stack: Sequence[Line]) -> Around:
             break  # the frames further out belong to the program's call, not to this code
         elif within is None and is_tree_map(code):
             within = "tree"
-    written = "".join(lines).encode(errors="replace")
+        elif not lines:
+            of_jax.append(f"{file}:{at}\n")
     return Around(
         _site_of(own[0], in_library=False) if own else _innermost(stack),
-        hashlib.blake2b(written, digest_size=8).hexdigest(),
+        _hash(lines),
+        _hash([*of_jax, *lines]),
         None if entry is None else _site_of(entry, in_library=False),
         through,
         within,
         via,
         tuple([_site_of(line, in_library=False) for line in own[1:][-_MAX_CALLERS:]]),
     )
+
+
+def _hash(lines: Sequence[str]) -> str:
+    written = "".join(lines).encode(errors="replace")
+    return hashlib.blake2b(written, digest_size=8).hexdigest()
 
 
 _RUNNERS = frozenset(

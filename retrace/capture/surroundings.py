@@ -28,7 +28,9 @@ def surroundings(
     if seen is None:
         seen = around(stack)
     operation = function.kind is Kind.OP
-    fields: MissFields = {"lines": seen.lines}
+    # An operation with a body begins where that is traced, or at its own call if it is not.
+    has_body = function.file is not None
+    fields: MissFields = {"lines": seen.path if operation and not has_body else seen.lines}
     if seen.through is not None and (function.in_library or operation):
         fields["through"] = seen.through
     if seen.via is not None and not operation:

@@ -72,7 +72,8 @@ class Miss:
     """What an eager operation ran in: a host callback, the import of a module, or a function
     called for each leaf of a tree."""
     lines: str | None = None
-    """A hash of all lines on the stack outside JAX: equal for all iterations of a loop."""
+    """A hash of all lines on the stack outside JAX: equal for all iterations of a loop. For an
+    eager operation also of JAX's own lines that led there from the innermost of them."""
     ahead: bool = False
     """Made ahead of time (`lower`, `trace`, `eval_shape`), not by a call."""
     new_object: bool = True

@@ -100,8 +100,8 @@ def _block(change: Change) -> str:
     what = f"`{change.functions[0]}`" if change.functions else "this line"
     return (
         f"{what} compiles {change.seen} kinds of operations one by one: if no shape in it "
-        "depends on data and it returns arrays, one jitted function compiles them together; "
-        "the time saved is small."
+        "depends on data and it returns arrays, one jitted function compiles them together, in "
+        "less time or in as much."
     )
 
 

@@ -609,6 +609,23 @@ def minimize(f, x):
     assert again.now.calls.high == 1 and again.now.eager.high == 0
 
 
+def test_sizes_that_a_function_of_jax_makes_itself_are_not_asked_to_be_few(
+    planned: Planned,
+) -> None:
+    """It calls itself on halves of the one array that it was given."""
+
+    def total(x: Any) -> Any:
+        return jax.lax.associative_scan(jnp.add, x)
+
+    x = np.ones(64, np.float32)
+    before = planned(lambda: total(x))
+    assert before.now.eager.high > 15
+    (step,) = before.steps
+    assert (step.proposal.code, step.sure) == ("jit-block", "ask")
+    after = planned(lambda: jax.jit(total)(x))
+    assert (after.now.eager.high, after.now.calls.high) == (0, 1)
+
+
 @pytest.mark.parametrize("by", ["data", "length"])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_over_many_lengths_is_asked_for_few(
