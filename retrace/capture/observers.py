@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from retrace.capture import interpreter
+from retrace.capture.process import slow_from
 from retrace.capture.public import PublicEvents
 
 
@@ -25,18 +25,9 @@ def observers() -> tuple[Any, Any]:
     recorder = Recorder()
     hooks = Hooks(recorder)
     recorder.guarded = hooks.guarded
-    if (over := _slow_from()) is not None:
+    if (over := slow_from()) is not None:
         recorder.observe_slow(over)
     return recorder, hooks
-
-
-def _slow_from() -> float | None:
-    """Seconds from which a miss counts as slow, from the environment; None if not asked for."""
-    try:
-        over = float(os.environ.get("RETRACE_SLOW", ""))
-    except ValueError:
-        return None
-    return over if 0 < over < 1e9 else None
 
 
 def _is_of_jax(error: ImportError | AttributeError) -> bool:

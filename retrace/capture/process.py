@@ -54,7 +54,17 @@ def describe(jax: str, jaxlib: str, attempt: Attempt) -> Run:
         attempt=attempt.number,
         process_count=attempt.processes,
         variables=_variables(),
+        slow_from=slow_from(),
     )
+
+
+def slow_from() -> float | None:
+    """Seconds from which a miss counts as slow, from the environment; None if not asked for."""
+    try:
+        over = float(os.environ.get("RETRACE_SLOW", ""))
+    except ValueError:
+        return None
+    return over if 0 < over < 1e9 else None
 
 
 def _daemon_of() -> int | None:

@@ -65,11 +65,13 @@ def _recorded(view: View, miss: Miss) -> Recorded:
 
     label = view.label(miss)
     module = None if miss.slow is None else miss.slow.module
+    run = next((run for run in view.recording.runs if run.id == miss.run), None)
     if module is None:
-        raise UnreadableError(
-            f"the program of {label} was not kept: record with `retrace run --slow`, and with "
-            "a smaller --slow-over if it compiles faster than that"
+        over = None if run is None else run.slow_from
+        how = (
+            "with `retrace run --slow`" if over is None else f"with a --slow-over below {over:g}"
         )
+        raise UnreadableError(f"the program of {label} was not kept: record it {how}")
     if module.unkept is not None:
         why = _WHY_NOT_KEPT.get(module.unkept, "it could not be kept")
         raise UnreadableError(f"the program of {label} was not kept: {why}")
@@ -77,7 +79,6 @@ def _recorded(view: View, miss: Miss) -> Recorded:
         text = unpack(module)
     except ValueError as error:
         raise UnreadableError(f"the program of {label} cannot be read: {error}") from None
-    run = next((run for run in view.recording.runs if run.id == miss.run), None)
     if run is None:
         raise UsageError(f"the recording does not describe the process of {label}")
     return Recorded(label, text, module, run, miss)

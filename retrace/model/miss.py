@@ -168,6 +168,8 @@ class Run:
     """JAX's name for them: `TPU v4`."""
     platform_version: str | None = None
     """What the backend says about itself: the version of libtpu or CUDA."""
+    slow_from: float | None = None
+    """Seconds from which misses were observed as slow ones; None if that was not asked for."""
     source: Literal["program", "log"] = "program"
     """What it was made from: a recorded program, or the log of one."""
     raised: str | None = None

@@ -88,9 +88,9 @@ def whole(
             yield from _row(label, text, width, paint)
     if not one.was_observed:
         phrase = "the lines and passes behind these seconds were not recorded"
-        beside = [miss for miss in view.recording.misses if miss.run == one.miss.run]
         # Nothing at all is recorded of the quickest.
-        known = any(miss.slow is not None for miss in beside)
+        run = next((run for run in view.recording.runs if run.id == one.miss.run), None)
+        known = run is not None and run.slow_from is not None
         how = "a smaller `--slow-over`" if known else "`retrace run --slow`"
         yield from _row("note", f"{phrase}: record with {how}", width, paint)
 

@@ -42,6 +42,7 @@ RUN: Mapping[str, Field[Run]] = {
         lambda rows: {text(name): text(value) for name, value in rows.items()},
         lambda hide, _, held: hide.variables(held),
     ),
+    "slow_from": Field("slow_from", seconds),
     "commit": Field("commit", text),
     "source": Field("source", lambda name: "log" if name == "log" else "program"),
     "dirty": Field("dirty", bool),
@@ -79,8 +80,9 @@ def encode_run(run: Run) -> dict[str, JSON]:
     }
     if run.source == "program":
         del fields["source"]
-    if run.daemon_of is None:
-        del fields["daemon_of"]
+    for name in ("daemon_of", "slow_from"):  # of few
+        if fields[name] is None:
+            del fields[name]
     return fields
 
 

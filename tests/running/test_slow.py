@@ -178,6 +178,13 @@ def test_a_miss_that_was_not_slow_enough_suggests_options(tmp_path: Path) -> Non
     for which in ("step #1", "quick #1"):
         told = " ".join(retrace("slow", which, "out", cwd=tmp_path).stdout.split())
         assert "smaller `--slow-over`" in told
+    told = retrace("slow", "quick #1", "out", "--reproducer", "alone.py", cwd=tmp_path)
+    assert told.returncode == 2 and "--slow-over below 900" in told.stderr
+    # Also where nothing at all was observed of any miss of the process.
+    (tmp_path / "train.py").write_text(f"import jax, numpy as np\n{quick}")
+    run = retrace(*("run", "-q", "--slow-over", "900", "--out", "one", "train.py"), cwd=tmp_path)
+    assert read([tmp_path / "one"]).runs[0].slow_from == 900
+    assert "smaller `--slow-over`" in retrace("slow", "one", cwd=tmp_path).stdout
 
 
 def test_impossible_requests_are_reported(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ RUN = Run(
     "cpu",
     off_fast_path=("effects",),
     variables={"XLA_FLAGS": "--xla_dump_to=\udcff"},
+    slow_from=0.5,
     commit="0" * 40,
 )
 
