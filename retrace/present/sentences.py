@@ -14,8 +14,8 @@ def pattern(found: Pattern) -> str:
     match found:
         case Pattern.COMPILES_TWICE:
             return (
-                "compiles twice: one call passes a Python number (weak type), the other an array "
-                "(strong type)"
+                "compiles twice: weakly typed in one call, as a Python number is, and strongly "
+                "typed in another"
             )
         case Pattern.PLACED_LATER:
             return (

@@ -34,7 +34,8 @@ SHAPE_CHANGED = Words(meaning="An array has another shape.", sentence=_shape, be
 DTYPE_CHANGED = Words(meaning="An array has another dtype.", sentence=_dtype, because=None)
 WEAK_TYPE_CHANGED = Words(
     meaning=(
-        "A Python number was passed where an array was passed before, or the other way round."
+        "An array is weakly typed, as a Python number is, and was not before, or the other way "
+        "round."
     ),
     sentence=_weak_type,
     because=None,
