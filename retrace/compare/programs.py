@@ -25,6 +25,7 @@ from retrace.compare.equation import (
     relate_types,
 )
 from retrace.compare.repeats import Repeat
+from retrace.compare.rewired import Rewired, rewired
 from retrace.compare.rounds import Rounds
 from retrace.compare.source_lines import LineChange, Listings, line_changes, place
 from retrace.model import Dim, Frame, Listing
@@ -84,8 +85,8 @@ class Difference(Row):
     lines: tuple[LineChange, ...] = ()
     minimal: bool = True
     """Whether this is certainly the smallest number of edits."""
-    rewired: bool = False
-    """The same equations, but on other variables."""
+    rewired: Rewired | None = None
+    """Where the same equations take other variables; None if equations differ."""
     unsure: bool = False
     """Captured device arrays are other objects; whether they are equal was not checked."""
     fixed: frozenset[str] = frozenset()
@@ -126,7 +127,7 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
         paired.repeats(),
         lines=lines,
         minimal=minimal,
-        rewired=not lines,
+        rewired=None if lines else rewired(old, new, listings),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from retrace.compare.programs import Constant, Difference, Repeated, Size
+from retrace.compare.rewired import Rewired
 from retrace.compare.source_lines import LineChange
 from retrace.model import Change, Dim, Frame, ShapeChange, Verdict
 from retrace.present.view import View
@@ -53,13 +54,24 @@ def difference_facts(
         case "repeated":
             return list(_repeats(view, found.repeats, most))
         case "different":
-            if found.rewired:
-                return [
-                    "the same equations with other variables, or with results in another order"
-                ]
+            if found.rewired is not None:
+                return [_rewired(view, found.rewired)]
             return list(_lines(view, found.lines, most))
         case _:
             return []
+
+
+def _rewired(view: View, found: Rewired) -> str:
+    match found.what:
+        case "arguments":
+            how = "its arguments in another order" if found.swapped else "other variables"
+            return f"{at(view, found.place)} {clean(found.primitive)} takes {how}"
+        case "results" if found.swapped:
+            return "the same results in another order"
+        case "results":
+            return "the same equations, of which others are returned"
+        case "inputs":
+            return "the same equations, with other inputs"
 
 
 def first_line(view: View, verdict: Verdict) -> str | None:
@@ -71,6 +83,7 @@ def first_line(view: View, verdict: Verdict) -> str | None:
         *(constant.place for constant in found.constants),
         *(block.place for block in found.repeats),
         *(line.place for line in found.lines),
+        None if found.rewired is None else found.rewired.place,
     ]
     return next((at(view, frame) for frame in places if frame is not None), None)
 

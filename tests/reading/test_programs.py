@@ -10,6 +10,8 @@ from retrace.compare.alignment import MAX_EXACT, Alignment, align, hunks
 from retrace.compare.patch import Content, apply, patch
 from retrace.compare.programs import Difference, compare
 from retrace.compare.repeats import long_runs
+from retrace.compare.rewired import Rewired
+from retrace.compare.source_lines import place
 from retrace.model import Frame, Listing
 
 Row = tuple[str, list[int], int]
@@ -123,7 +125,29 @@ def test_the_same_equations_over_other_variables_are_different() -> None:
     two = ("f32[]", "f32[]")
     old, new = (listing([("sub|$ $|f32[]", wires, 1)], two) for wires in ([0, 1], [1, 0]))
     found = against(old, new)
-    assert (found.kind, found.rewired) == ("different", True)
+    assert found.kind == "different"
+    assert found.rewired == Rewired("arguments", "sub", place(new, 0), swapped=True)
+    bodies = [listing([(SIN, [0], 1)] * 2 + [(COS, wires, 2)]) for wires in ([1], [2])]
+
+    def outer(body: Listing) -> Listing:
+        return listing([(f"scan|$|f32[8]|jaxpr=@{body.hash}|length=4", [0], 5)], inner=(body,))
+
+    found = against(outer(bodies[0]), outer(bodies[1]), *bodies)
+    assert found.rewired == Rewired("arguments", "cos", place(bodies[1], 2))
+
+
+def test_the_same_equations_with_other_results_or_inputs() -> None:
+    one = listing([(SIN, [0], 1), (COS, [0], 1)])
+    assert one.outputs
+    for other, what, swapped in (
+        (one._replace(outputs=("$1",), hash="x"), "results", False),
+        (one._replace(inputs=(*one.inputs, "f32[]"), hash="y"), "inputs", False),
+    ):
+        found = against(one, other).rewired
+        assert found is not None and (found.what, found.swapped) == (what, swapped)
+    two = one._replace(outputs=("$1", "$2"), hash="a")
+    found = against(two, two._replace(outputs=("$2", "$1"), hash="b")).rewired
+    assert found == Rewired("results", swapped=True)
 
 
 def test_sub_programs_are_looked_into() -> None:
