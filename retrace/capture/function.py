@@ -18,6 +18,7 @@ from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.capture.weak import ByObject
 from retrace.capture.wrappers import (
+    bound,
     decorator,
     transform_name,
     unwrap_plain,
@@ -51,11 +52,16 @@ class _Unwrapped:
         self.receiver: Any = None
         self.has_receiver = False
         self.base: FunctionType | None = None
+        self.library: CodeType | None = (
+            None  # the outermost function of one that holds the user's
+        )
 
-    def through(self, kind: Kind | None, wrapper: str) -> None:
+    def through(self, kind: Kind | None, wrapper: str, outer: Any = None) -> None:
         # The outermost wrapper is what a new call recreates, so it determines the kind.
         if self.kind is None:
             self.kind = kind
+        if kind is None and self.library is None:
+            self.library = outer.__code__
         self.wrappers.append(wrapper)
 
 
@@ -108,6 +114,8 @@ class Functions:
             around = self._sites.within(found.receiver)
         if around.site:
             site = f"{site} around {around.site}"
+        if found.library is not None:
+            site = f"{site} in {self._definitions.of(found.library).site}"
         if in_library and base.__closure__:
             site = f"{site} at {self._sites.called_at(number or 0)}"
         described = Function(
@@ -300,7 +308,7 @@ def _look_through(function: Any, found: _Unwrapped) -> None:
             found.through(Kind.PARTIAL, "functools.partial" if python else "equinox.Partial")
             user = users_argument(current)
             if user is None:
-                found.bound += _bound(current)
+                found.bound += bound(current)
             current = current.func if user is None else user
         elif isinstance(current, MethodType) and (inner := held(current.__self__)) is not None:
             found.through(Kind.TRANSFORM, "pmap")
@@ -313,7 +321,7 @@ def _look_through(function: Any, found: _Unwrapped) -> None:
         elif (inner := _inner(current)) is not None:
             outer, (kind, wrapper, current) = current, inner
             if wrapper:
-                found.through(kind, wrapper)
+                found.through(kind, wrapper, outer)
             elif made := decorator(outer):
                 found.decorators.append(made)
                 if type(outer) is FunctionType and owner(outer.__code__.co_filename) is _USER:
@@ -387,14 +395,3 @@ def jax_name_of(function: Any) -> str:
         return jax_name_of(function.func)
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else "<unnamed function>"
-
-
-def _bound(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
-    inner = unwrap_plain(partial.func) or getattr(partial.func, "__wrapped__", None)
-    code = getattr(inner, "__code__", None)
-    names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
-    if isinstance(partial.func, MethodType) or isinstance(inner, MethodType):
-        names = names[1:]
-    for index, value in enumerate(partial.args):
-        yield (names[index] if index < len(names) else f"args[{index}]"), value
-    yield from partial.keywords.items()

@@ -33,7 +33,7 @@ def surroundings(
     fields: MissFields = {"lines": seen.path if operation and not has_body else seen.lines}
     if seen.through is not None and (function.in_library or operation):
         fields["through"] = seen.through
-    if seen.via is not None and not operation:
+    if seen.via is not None and (not operation or seen.through is not None):
         fields["via"] = seen.via
     if seen.callers and is_outermost:
         fields["callers"] = seen.callers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -80,3 +81,15 @@ def unwrap_plain(content: Any) -> FunctionType | None:
         else:
             return None
     return None
+
+
+def bound(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments that a partial binds, by the names of the parameters if they are known."""
+    inner = unwrap_plain(partial.func) or getattr(partial.func, "__wrapped__", None)
+    code = getattr(inner, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
+    if isinstance(partial.func, MethodType) or isinstance(inner, MethodType):
+        names = names[1:]
+    for index, value in enumerate(partial.args):
+        yield (names[index] if index < len(names) else f"args[{index}]"), value
+    yield from partial.keywords.items()

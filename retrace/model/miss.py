@@ -67,7 +67,7 @@ class Miss:
     """What that line called: `Module.init` of flax, by its qualified name and package."""
     via: str | None = None
     """The library function that the user's line called and that called JAX; what is jitted there
-    is jitted by the library."""
+    is jitted by the library. For an eager operation only if it has a `through`."""
     within: Literal["callback", "import", "tree"] | None = None
     """What an eager operation ran in: a host callback, the import of a module, or a function
     called for each leaf of a tree."""

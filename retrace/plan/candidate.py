@@ -145,9 +145,9 @@ def _take(
 
 
 def _is_jitted_around(history: History) -> bool:
-    """Whether a library creates one of the bodies anew, so that nobody can define it once."""
+    """Whether no one can define the bodies once: a library does, or they hold other values."""
     fixes = [row.fix for row in history.rows if isinstance(row.fix, DefineBodyOnce)]
-    return any(fix.package is not None for fix in fixes)
+    return any(fix.package is not None or fix.holds for fix in fixes)
 
 
 def _is_rolled(history: History, column: Column) -> bool:

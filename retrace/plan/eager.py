@@ -96,7 +96,7 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
         elif isinstance(advice, JitInit) and miss.entry is not None:
             key = ("eager-init", miss.entry.file, miss.entry.line, miss.through)
             called.setdefault(key, []).append(verdict)
-        elif advice is None:
+        elif advice is None or (isinstance(advice, LibraryCall) and advice.of is not None):
             lines.setdefault((site.file, site.line), []).append(verdict)
         elif isinstance(advice, LibraryCall):
             inside.setdefault((site.file, site.line), []).append(verdict)
@@ -216,8 +216,12 @@ def _call(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
     """The outermost user's function around the operation that could be jitted as a whole.
 
     A local function that its enclosing function does not call usually comes from a decorator; it
-    is used only if there is nothing else.
+    is used only if there is nothing else. Around what a library called stands a function that
+    handed it over, which cannot be jitted as a whole.
     """
+    site, advice = verdict.miss.call_site, of_caller(verdict.miss)
+    if site is not None and isinstance(advice, LibraryCall) and advice.of is not None:
+        return Call(site.file, site.function)
     found = [
         (line, above)
         for line, above in _with_callers(verdict.miss)

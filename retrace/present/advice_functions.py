@@ -158,6 +158,12 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"jit the function around it once, and call that{differs}: {package} creates a "
                 "new loop at each call"
             )
+        case model.DefineBodyOnce(bodies=bodies, holds=(_, *_) as holds):
+            return (
+                "jit the function around it that takes arrays alone, once, and call that: "
+                f"{names(bodies)} cannot be created once, since {names(holds)} "
+                f"{'differ' if len(holds) > 1 else 'differs'}"
+            )
         case model.DefineBodyOnce(bodies=bodies, partial=partial):
             what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
             what = f"the partial of {what}" if partial and len(bodies) == 1 else what

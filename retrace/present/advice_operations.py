@@ -29,6 +29,11 @@ def of_operations(advice: Advice) -> str | None:
             return f"{one} runs these operations{when}: nothing to change here"
         case model.JitInit():
             return _init(advice.name, advice.package)
+        case model.LibraryCall(name=name, package=package, of=str(own)):
+            return (
+                f"`{name}` of {package} calls `{own}`, which runs these operations one by one: "
+                f"jit `{own}` if it takes and returns arrays alone"
+            )
         case model.LibraryCall(name=name, package=package):
             return (
                 f"`{name}` of {package} runs these operations: nothing to change here, unless "

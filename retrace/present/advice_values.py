@@ -131,6 +131,12 @@ def _held(advice: model.PassHeld, who: str) -> str:
             f"{who} is a new function over a different {held}: keep one for each and reuse it, "
             f"or pass {held} as an argument"
         )
+    if advice.unsure:
+        what = "looks the same" if advice.alike else "is a new function of the same code"
+        return (
+            f"{who} {what} and gives the same equations over arrays that were not compared: if "
+            "they are equal, create it once and reuse it; otherwise keep one for each"
+        )
     if advice.alike:
         return (
             f"{who} looks the same but gives a different program: it holds something else. Keep "

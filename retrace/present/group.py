@@ -9,7 +9,7 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Detail, Stage, Verdict
-from retrace.model.advice import LeaveEager
+from retrace.model.advice import LeaveEager, LibraryCall
 from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Proposal
 from retrace.present import verdict_detail
@@ -112,8 +112,8 @@ class Group:
         self.seconds += verdict.miss.seconds
         self.worths[verdict.avoidable] += 1
         shown = self.shown
-        if self.cause is Cause.EAGER_OP:  # a comparison with a repeated one says most
-            better = bool(verdict.changes) and not shown.changes
+        if self.cause is Cause.EAGER_OP:
+            better = _telling_operation(verdict) > _telling_operation(shown)
         else:
             better = _URGENCY[verdict.avoidable] < _URGENCY[shown.avoidable]
         if better:
@@ -158,6 +158,16 @@ class Group:
             first = 0 if isinstance(self.shown.fix, LeaveEager) else self.worths["no"]
             return self.avoidable != "yes" and self.count - first < _MIN_REPEATS
         return self.cause is Cause.FIRST_TRACE
+
+
+def _telling_operation(verdict: Verdict) -> tuple[bool, bool]:
+    """How much the message of an eager operation says for all of its line.
+
+    One that the user's own function ran below a library can be changed, those that the library
+    runs around it cannot; and a comparison with a repeated one says more than a first one.
+    """
+    fix = verdict.fix
+    return isinstance(fix, LibraryCall) and fix.of is not None, bool(verdict.changes)
 
 
 class Sums:

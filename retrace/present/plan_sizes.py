@@ -8,7 +8,8 @@ from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
-from retrace.present.plan_words import also, axes_of, by, masked
+from retrace.present.padding_words import masked
+from retrace.present.plan_words import also, axes_of, by
 from retrace.present.words import clean, count, listed, seconds
 
 _MIN_SECONDS = 1.0

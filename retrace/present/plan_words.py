@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from retrace.compare.along import Along
-from retrace.compare.along import Step as AlongStep
-from retrace.model import Frame
 from retrace.model import advice as model
 from retrace.model.advice import Advice
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised, who_passes
+from retrace.present.padding_words import masked, steps_of
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 from retrace.reason.rules import root
@@ -118,32 +117,6 @@ _EAGER: dict[str, Callable[[Change], str]] = {
 }
 
 
-def masked(along: Along) -> str:
-    """What to do about added rows, briefly."""
-    if along.separate:
-        return "drop the added rows from the results: no other row depends on them"
-    if named := [one for one in along.masked if one.primitive is not None]:
-        return f"mask the padding in {_steps(named)}, or results change"
-    if along.masked:
-        at = _at(along.masked[0].place)
-        return f"mask the padding: the program computes with the size itself{at}"
-    return "mask the padding where results depend on it"
-
-
-def _steps(steps: Sequence[AlongStep]) -> str:
-    """`reduce_sum` at model.py:40 and 2 more."""
-    known = sorted(steps, key=lambda one: (one.primitive is None, one.place is None))
-    texts = [
-        f"{'the size itself' if one.primitive is None else quoted(one.primitive)}{_at(one.place)}"
-        for one in known
-    ]
-    return listed(list(dict.fromkeys(texts)), 2)
-
-
-def _at(place: Frame | None) -> str:
-    return "" if place is None else f" at {words_of(PurePath(place.file).name, place.line)}"
-
-
 _MEANT = {
     "kernels": "if these are parameters, each size is a different model: leave it; if data,",
     "lines": "each size was first passed on another line; if one size works for all,",
@@ -157,7 +130,9 @@ _MEANT = {
 def _meant(why: Meant, along: Along) -> str:
     if not along.ordered:
         return _MEANT[why]
-    through = f"if rows may be added at the end although they go through {_steps(along.ordered)},"
+    through = (
+        f"if rows may be added at the end although they go through {steps_of(along.ordered)},"
+    )
     return through if why == "ordered" else f"{_MEANT[why][:-1]}, and {through}"
 
 
@@ -235,10 +210,13 @@ def _title(change: Change, proposal: Proposal) -> str:
             return words(change, proposal.advice)
     if change.family == "function":
         return _function(change, proposal.advice)
-    if isinstance(proposal.advice, model.DefineBodyOnce) and proposal.advice.package:
+    body = proposal.advice if isinstance(proposal.advice, model.DefineBodyOnce) else None
+    if body is not None and (body.package or body.holds):
         return f"jit once around the loop of {_who(change)}"
-    if isinstance(proposal.advice, model.DefineBodyOnce) and proposal.advice.partial:
+    if body is not None and body.partial:
         return f"create the partial of {_who(change)} once, outside"
+    if body is not None:
+        return f"define {names(body.bodies)} once, outside"
     words_of = _TITLES.get(change.family)
     return change.family if words_of is None else words_of(change)
 
@@ -278,7 +256,16 @@ def _function(change: Change, advice: Advice | None) -> str:
     if change.held:
         what = "an argument" if len(change.held) == 1 else "arguments"
         return f"pass {names(change.held)} as {what} of {_who(change)}"
-    return f"create {_who(change)} once"
+    return f"create {_made(change, advice)}{_who(change)} once"
+
+
+def _made(change: Change, advice: Advice | None) -> str:
+    """`transformed `, where not the user's function is created again but what JAX made of it."""
+    match advice:
+        case model.OfFunction(what=model.What.TRANSFORMED | model.What.WRAPPED as made):
+            return f"the {made.value} " if len(change.functions) == 1 else ""
+        case _:
+            return ""
 
 
 def _static(change: Change) -> str:

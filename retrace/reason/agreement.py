@@ -196,7 +196,8 @@ def _unify_functions(history: list[Verdict]) -> None:
     for one in _advice_of_kind(history, ToArgument):
         if one.function is not None:
             held[one.function].append(one)
-    for path, change in _differing(history).items():
+    others = [verdict for verdict in history if verdict.program_change != "identical"]
+    for path, change in _differing(others).items():
         if path not in held and is_function(change):
             # Functions over values that change the program: no single one can replace them.
             names = tuple(str(one.path).rpartition(".")[2] for one in field_changes(change))

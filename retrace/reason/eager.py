@@ -39,6 +39,8 @@ _INIT = {
 their library. A method of this name elsewhere may leak tracers, as numpyro's `SVI.init` does."""
 _MODULES = ("equinox", "flax")
 """Libraries whose modules are trees of arrays, so that jitted functions can return them."""
+_OF_MODULES = ("equinox", "flax", "haiku", "keras")
+"""Libraries that call methods of the user's modules, which are not functions of arrays alone."""
 
 
 def eager(evidence: Evidence) -> Advice | None:
@@ -74,7 +76,7 @@ def of_caller(miss: Miss) -> Advice | None:
             return LeaveEager(who="import")
         return AtImport()
     if miss.through is not None:
-        return _through(miss.through)
+        return _through(miss.through, _called_back(miss))
     if site is not None and site.in_library:
         return LeaveEager(who="library")
     return None
@@ -121,7 +123,18 @@ def by_size(changes: Iterable[Change]) -> bool:
     return bool(own) and all(change.component in shapes or _is_shape(change) for change in own)
 
 
-def _through(through: str) -> Advice:
+def _called_back(miss: Miss) -> str | None:
+    """The user's function that a library called and that ran the operation itself, if any."""
+    site, entry = miss.call_site, miss.entry
+    if site is None or entry is None or site.in_library or miss.via is not None:
+        return None
+    own = (site.file, site.function)
+    name = site.function.rpartition(".")[2]
+    # What the line's own function calls through a decorator is not handed to the library.
+    return None if own == (entry.file, entry.function) or name.startswith(("<", "__")) else name
+
+
+def _through(through: str, called_back: str | None = None) -> Advice:
     package, _, name = through.partition(":")
     owner, _, method = name.rpartition(".")
     if method in _INIT.get(package, ()):
@@ -131,7 +144,8 @@ def _through(through: str) -> Advice:
         return JitInit(package=package, proof=Proof.MEANING)
     if method.endswith("_fn"):  # `chain.update_fn` is the `update` that users call
         name = method.removesuffix("_fn")
-    return LibraryCall(name=name, package=package, proof=Proof.MEANING)
+    of = None if package in _OF_MODULES else called_back
+    return LibraryCall(name=name, package=package, of=of, proof=Proof.MEANING)
 
 
 def _imports(source: str | None) -> bool:

@@ -346,8 +346,14 @@ def _proof(program: Comparison | None) -> Proof:
 
 def holds_other(changes: Iterable[Change]) -> bool:
     """Whether a recreated function closes over other values or has other defaults."""
+    return bool(held_otherwise(changes))
+
+
+def held_otherwise(changes: Iterable[Change]) -> tuple[str, ...]:
+    """The names of what a recreated function closes over, or has as a default, that differs."""
     differing = (Component.CLOSURE, Component.DEFAULTS)
-    return any(change.component in differing for change in changes)
+    names = [rules.root(c.path) for c in changes if c.component in differing and c.path]
+    return tuple(dict.fromkeys(names))
 
 
 def hidden(evidence: Evidence) -> Advice:
@@ -369,18 +375,23 @@ def body(evidence: Evidence) -> Advice:
             proof=Proof.MEANING,
         )
     proof = _proof(evidence.program)
-    if proof is Proof.KEY and holds_other(evidence.changes):
+    holds = held_otherwise(evidence.changes)
+    if proof is Proof.KEY and holds:
         proof = Proof.MEANING
     if bound:
         return KeepMethod(name=bound[0], proof=proof)
+    before = () if evidence.nearest is None else evidence.nearest.bodies
+    kept = {body.object for body in before if body.object}
+    again = [body for body in bodies if body.object not in kept] or bodies
     return DefineBodyOnce(
-        bodies=tuple(dict.fromkeys(body.name for body in bodies)),
+        bodies=tuple(dict.fromkeys(body.name for body in again)),
         partial=any(body.kind is Kind.PARTIAL for body in bodies),
         package=next(
             (package_of(body.file) for body in bodies if body.in_library),
             _wraps_kept(evidence),
         ),
-        proof=proof,
+        holds=holds,
+        proof=Proof.MEANING if holds else proof,  # the function around it may take functions
     )
 
 

@@ -37,15 +37,18 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
         members: the eager operations of a line, in order.
 
     Returns:
-        Nothing if the sizes belong to several things, such as the layers of a network.
+        Nothing if the sizes belong to several things, such as the layers of a network, whose
+        weights have more axes than their biases.
     """
     earlier: dict[Hashable, list[Miss]] = {}
     again: list[Verdict] = []
     sizes: dict[Hashable, dict[_Axes, set[object]]] = defaultdict(lambda: defaultdict(set))
     varying: dict[str, tuple[Hashable, set[_Axes]]] = {}
+    ranks: dict[Hashable, set[frozenset[int]]] = defaultdict(set)
     for verdict in members:
         miss = verdict.miss
         key = (miss.run, miss.function.jax_name, miss.lines)
+        ranks[key].add(frozenset([len(leaf.shape) for leaf in miss.key.leaves]))
         before = earlier.setdefault(key, [])
         pairs = [
             (one, found)
@@ -65,7 +68,9 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
     for verdict in again:
         key, own = varying[verdict.miss.id]
         known = sizes[key]
-        one += any(len(known) == 1 or len(known[axes]) >= _MIN_SIZES for axes in own)
+        one += len(ranks[key]) == 1 and any(
+            len(known) == 1 or len(known[axes]) >= _MIN_SIZES for axes in own
+        )
     return tuple(again) if one >= _MIN_SHARE * len(again) else ()
 
 

@@ -74,7 +74,8 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
     if is_function(first) and _differs(evidence):
-        return PassHeld(paths=paths, held=_fields(first), proof=Proof.MEANING)
+        held, unsure = _fields(first), _may_be_equal(evidence)
+        return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
     if is_function(first):
         file = evidence.miss.function.file
         package = package_of(file) if evidence.miss.function.in_library else None
@@ -133,6 +134,11 @@ def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
 def _differs(evidence: Evidence) -> bool:
     """Whether the programs are known to differ, so the values cannot be the same."""
     return evidence.program is not None and evidence.program.kind not in (None, "identical")
+
+
+def _may_be_equal(evidence: Evidence) -> bool:
+    """Whether the programs differ at most in arrays whose contents were not compared."""
+    return evidence.program is not None and evidence.program.captures_others
 
 
 def _unused(
@@ -204,7 +210,8 @@ def tree_structure(evidence: Evidence) -> Advice:
         return _structure(first, paths)
     equal = _paths([change for change in own if looks_equal(change)])
     if equal and _differs(evidence):
-        return PassHeld(paths=equal, alike=True, proof=Proof.MEANING)
+        unsure = _may_be_equal(evidence)
+        return PassHeld(paths=equal, alike=True, unsure=unsure, proof=Proof.MEANING)
     is_same = evidence.program is not None and evidence.program.kind == "identical"
     if not equal and is_same and held_functions(first):
         equal = paths  # one object suits both, whatever else it holds

@@ -36,6 +36,7 @@ from retrace.model.advice import (
     OneReceiver,
     OneStructure,
     Proof,
+    ReuseObject,
     ToArgument,
     What,
 )
@@ -313,6 +314,58 @@ def test_the_body_of_a_loop_is_named_whatever_it_is_wrapped_in(
     assert isinstance(loop.fix, DefineBodyOnce) and loop.fix.bodies == ("body",)
     assert loop.fix.partial is (made is functools.partial)
     assert loop.avoidable == "yes"
+
+
+def test_a_body_that_holds_other_values_is_not_to_be_defined_once(judge_all: JudgeAll) -> None:
+    def fixed_point(f: Any, a: Any) -> Any:
+        def cond(c: Any) -> Any:
+            return jnp.abs(c[0] - c[1]) > 1e-6
+
+        def body(c: Any) -> Any:
+            return c[1], f(a, c[1])
+
+        return jax.lax.while_loop(cond, body, (a, f(a, a)))[1]
+
+    def root(a: Any) -> Any:
+        return fixed_point(lambda a, x: 0.5 * (x + a / x), a)
+
+    found = judge_all(lambda: [root(np.float32(a)) for a in (2, 3, 5)])[1]
+    loops = [verdict for verdict in found if verdict.cause is Cause.CONTROL_FLOW_RECREATED]
+    assert [type(loop.fix) for loop in loops] == [DefineBodyOnce] * 2
+    for loop in loops:
+        assert isinstance(loop.fix, DefineBodyOnce) and loop.fix.proof is Proof.MEANING
+        assert {*loop.fix.holds} == {"a", "f"}
+
+
+def test_only_the_body_that_was_defined_again_is_named(judge_all: JudgeAll) -> None:
+    def flip(x: Any) -> Any:
+        return -x
+
+    def positive(x: Any) -> Any:
+        def stay(x: Any) -> Any:
+            return x
+
+        return jax.lax.cond(x < 0, flip, stay, x)
+
+    found = judge_all(lambda: [positive(np.float32(x)) for x in (1, -2)])[1]
+    (loop,) = [verdict for verdict in found if verdict.cause is Cause.CONTROL_FLOW_RECREATED]
+    assert isinstance(loop.fix, DefineBodyOnce) and loop.fix.bodies == ("stay",)
+
+
+def test_a_function_over_the_same_arrays_is_created_once(judge_all: JudgeAll) -> None:
+    @functools.partial(jax.jit, static_argnums=0)
+    def masked(fn: Any, x: Any) -> Any:
+        return jnp.where(x > 0, fn(x), 0)
+
+    held = jnp.float32(2)
+
+    def energy(x: Any) -> Any:
+        return masked(lambda x: x**held, x)
+
+    found = judge_all(lambda: [energy(ones) for _ in range(3)])[1]
+    again = [one for one in found if one.cause is Cause.STATIC_ARGUMENT_CHANGED]
+    assert [type(one.fix) for one in again] == [ReuseObject] * 2
+    assert {one.avoidable for one in again} == {"yes"}
 
 
 @pytest.mark.parametrize("by_library", [True, False])

@@ -18,6 +18,7 @@ import pytest
 from retrace.capture.programs import transcript
 from retrace.compare.along import Along, along
 from retrace.plan.order import plan
+from retrace.present.padding_words import masked
 from retrace.present.plan_words import sentence
 from tests.generated import rows as generated
 from tests.recording.conftest import JudgeAll
@@ -265,3 +266,11 @@ def test_a_plan_names_what_must_be_masked_and_asks_where_rows_follow_each_other(
     assert "in `reduce_sum` at test_along.py:" in sentence(by_name["loss"].proposal)
     assert by_name["states"].sure == "ask"
     assert "through `scan` at test_along.py:" in sentence(by_name["states"].proposal)
+
+
+def test_a_number_computed_from_the_size_is_named_beside_the_sums() -> None:
+    found = _along(lambda x: -(x.sum(1)).sum() * (7 / x.shape[0]))
+    named = {one.primitive for one in found.masked}
+    assert named == {"reduce_sum", None}
+    assert "the number of real rows" in masked(found)
+    assert "the number of real rows" not in masked(_along(lambda x: x.sum()))

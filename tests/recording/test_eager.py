@@ -103,6 +103,40 @@ class Model:
 SIZES = [(3, 5), (5, 7), (7, 11), (11, 13), (13, 17), (17, 19)]
 
 
+def test_weights_and_biases_are_no_sizes_of_one_thing(planned: Planned) -> None:
+    shapes = [(8, 64), (64,), (64, 64), (64, 10), (10,), (10, 64), (64, 8), (8,)]
+    weights = [jax.device_put(np.ones(shape, np.float32)) for shape in shapes]
+
+    def decay() -> None:
+        for array in weights:
+            0.9 * array  # pyright: ignore[reportUnusedExpression]
+
+    found = planned(decay)
+    assert found.now.eager.low > 6
+    assert "eager-sizes" not in eager(found)
+
+
+def test_the_users_function_that_a_library_calls_is_to_be_jitted(planned: Planned) -> None:
+    made = library("""
+def init(x, density):
+    return jax.value_and_grad(density)(x)
+""")
+    own = module("""
+def density(x):
+    y = jnp.sin(x) + jnp.cos(x) * 3
+    z = jnp.exp(-y**2) / (1 + jnp.abs(y))
+    return jnp.sum(jnp.cumsum(jnp.log1p(jnp.abs(z)) - jnp.tanh(y)) + z)
+def start(init, density, x):
+    return init(x, density)
+""")
+    x = np.arange(1, 30, dtype=np.float32)
+    before = planned(lambda: own.start(made.init, own.density, x))
+    step = eager(before)["eager"]
+    assert "`density`" in title(step.proposal) and step.sure == "ask"
+    after = planned(lambda: own.start(made.init, jax.jit(own.density), x))
+    assert after.now.eager.high < before.now.eager.low / 2
+
+
 def test_the_layers_of_a_librarys_model_are_no_sizes_of_one_thing(planned: Planned) -> None:
     made = library(LAYERS)
     found = planned(lambda: made.Model(SIZES).run(SIZES))

@@ -137,6 +137,23 @@ def test_the_users_function_behind_a_librarys(record: Record, library: ModuleTyp
     del sys.modules["twins"]
 
 
+def test_two_algorithms_of_a_library_over_one_function_are_two_functions(
+    record: Record, library: ModuleType
+) -> None:
+    def policy(x: Any) -> Any:
+        return x * 2
+
+    def program() -> None:
+        init, apply = library.transform(policy)
+        jax.jit(init)(X)
+        jax.jit(apply)(X)
+        jax.jit(library.transform(policy)[1])(X)
+
+    sites = [miss.function.site for miss in record(program)]
+    assert sites[0] != sites[1] == sites[2]
+    del sys.modules["twins"]
+
+
 def test_an_edit_that_moves_a_function_leaves_it_its_site(tmp_path: Path) -> None:
     file = tmp_path / "layers.py"
     definitions = Definitions()

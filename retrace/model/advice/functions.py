@@ -180,3 +180,6 @@ class DefineBodyOnce(Advice):
     """Whether one of them is a `functools.partial`, which should also be created once."""
     package: str | None = None
     """The library that creates one of them at each call, so that it cannot be defined once."""
+    holds: tuple[str, ...] = ()
+    """What they close over that was another object each time, so that they cannot be defined
+    once."""

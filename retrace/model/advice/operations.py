@@ -49,6 +49,8 @@ class LibraryCall(Advice):
     code = "library-call"
     name: str
     package: str
+    of: str | None = None
+    """The user's function that the library calls and that runs them; None if the library does."""
 
 
 class JitBlock(Advice):

@@ -53,6 +53,8 @@ class PassHeld(Advice):
     """The captured values that differ; empty if unknown."""
     alike: bool = False
     """Whether it is part of a tree that otherwise looks the same."""
+    unsure: bool = False
+    """Whether all that may differ are arrays whose contents were not compared."""
 
 
 class OneType(Advice):
