@@ -329,6 +329,26 @@ for rate in (0.1, 0.2, 0.3, 0.4):
 """
 
 
+EAGER = """
+import jax, jax.numpy as jnp, numpy as np
+def f(x):
+    y = jnp.sin(x) + jnp.cos(x) * 3
+    z = jnp.exp(-(y**2)) / (1 + jnp.abs(y))
+    return jnp.sum(jnp.cumsum(jnp.log1p(jnp.abs(z)) - jnp.tanh(y)) + z)
+for _ in range(3):
+    f(np.arange(1, 30, dtype=np.float32))
+"""
+
+
+def test_a_function_that_a_step_jits_is_traced_once(folder: Path) -> None:
+    old = written(folder, "eager", EAGER)
+    new = written(folder, "jitted", EAGER.replace("def f", "@jax.jit\ndef f"))
+    found = expected(held(old, new), "1")
+    assert [step.proposal.code for step in found.steps] == ["jit-block"]
+    assert (found.actual.calls.high, found.actual.eager.high) == (1, 0)
+    assert found.came_true
+
+
 def test_a_step_that_came_true_and_one_that_did_not(folder: Path, retrace: Run) -> None:
     old = written(folder, "planned", PLANNED)
     applied = PLANNED.replace(', static_argnames="by"', "").replace(
