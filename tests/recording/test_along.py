@@ -272,5 +272,5 @@ def test_a_number_computed_from_the_size_is_named_beside_the_sums() -> None:
     found = _along(lambda x: -(x.sum(1)).sum() * (7 / x.shape[0]))
     named = {one.primitive for one in found.masked}
     assert named == {"reduce_sum", None}
-    assert "the number of real rows" in masked(found)
-    assert "the number of real rows" not in masked(_along(lambda x: x.sum()))
+    assert "real rows" in masked(found)
+    assert "real rows" not in masked(_along(lambda x: x.sum()))
