@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from retrace.compare.keys import changes
 from retrace.compare.nearest import TRACED, Distance, Index, distance, was_lowered
 from retrace.model import Key, Miss, Node
-from tests.reading.strategies import leaf, miss, misses, numbered, value
+from tests.reading.strategies import function, leaf, miss, misses, numbered, value
 
 
 def oracle(earlier: list[Miss], new: Miss, *, lowered: bool) -> tuple[Miss, Distance] | None:
@@ -29,11 +29,17 @@ def oracle(earlier: list[Miss], new: Miss, *, lowered: bool) -> tuple[Miss, Dist
     return None if best is None else (best[3], best[0])
 
 
+def without_held(miss: Miss) -> Miss:
+    function = miss.function._replace(closure=(), bound=(), defaults=())
+    return replace(miss, function=function)
+
+
 @given(st.lists(misses(), min_size=1, max_size=8), st.booleans())
 def test_the_nearest_is_the_one_that_a_full_search_finds(
     found: list[Miss], lowered: bool
 ) -> None:
-    *earlier, new = numbered(found)
+    # What a function holds is in no key, and only decides between keys that are equally near.
+    *earlier, new = map(without_held, numbered(found))
     index = Index()
     for old in earlier:
         index.add(old)
@@ -87,6 +93,16 @@ def test_alternation_is_compared_with_the_closer_side() -> None:
 
 def test_of_two_equally_near_keys_it_is_the_later() -> None:
     assert nearest(sized(3), sized(4), sized(5)) == 1
+
+
+def test_of_two_equally_near_keys_it_is_the_one_of_a_function_that_holds_the_same() -> None:
+    index = Index()
+    for number, held in enumerate("ab"):
+        own = function(number + 2, closure=(("n", value(held)),))
+        index.add(miss(number, sized(3), function=own))
+    new = miss(2, sized(3), function=function(1, closure=(("n", value("a")),)))
+    near = index.nearest(new)
+    assert near is not None and near.miss.number == 0
 
 
 def test_of_two_settings_it_is_the_one_that_looks_the_same() -> None:
