@@ -52,16 +52,15 @@ class _Unwrapped:
         self.receiver: Any = None
         self.has_receiver = False
         self.base: FunctionType | None = None
-        self.library: CodeType | None = (
-            None  # the outermost function of one that holds the user's
-        )
+        self.maker: CodeType | None = None
+        """The installed package's outermost function that holds the user's."""
 
     def through(self, kind: Kind | None, wrapper: str, outer: Any = None) -> None:
         # The outermost wrapper is what a new call recreates, so it determines the kind.
         if self.kind is None:
             self.kind = kind
-        if kind is None and self.library is None:
-            self.library = outer.__code__
+        if kind is None and self.maker is None:
+            self.maker = outer.__code__
         self.wrappers.append(wrapper)
 
 
@@ -114,8 +113,8 @@ class Functions:
             around = self._sites.within(found.receiver)
         if around.site:
             site = f"{site} around {around.site}"
-        if found.library is not None:
-            site = f"{site} in {self._definitions.of(found.library).site}"
+        if found.maker is not None:
+            site = f"{site} in {self._definitions.of(found.maker).site}"
         if in_library and base.__closure__:
             site = f"{site} at {self._sites.called_at(number or 0)}"
         described = Function(

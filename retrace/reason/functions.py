@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import cast
 
 from retrace.compare.equality import type_name
@@ -344,18 +343,6 @@ def _proof(program: Comparison | None) -> Proof:
     return Proof.PROGRAM if program.is_wasted else Proof.MEANING
 
 
-def holds_other(changes: Iterable[Change]) -> bool:
-    """Whether a recreated function closes over other values or has other defaults."""
-    return bool(held_otherwise(changes))
-
-
-def held_otherwise(changes: Iterable[Change]) -> tuple[str, ...]:
-    """The names of what a recreated function closes over, or has as a default, that differs."""
-    differing = (Component.CLOSURE, Component.DEFAULTS)
-    names = [rules.root(c.path) for c in changes if c.component in differing and c.path]
-    return tuple(dict.fromkeys(names))
-
-
 def hidden(evidence: Evidence) -> Advice:
     """What to do about a function that reads something other than its arguments."""
     return PassState(name=evidence.miss.function.name)
@@ -375,7 +362,7 @@ def body(evidence: Evidence) -> Advice:
             proof=Proof.MEANING,
         )
     proof = _proof(evidence.program)
-    holds = held_otherwise(evidence.changes)
+    holds = rules.held_otherwise(evidence.changes)
     if proof is Proof.KEY and holds:
         proof = Proof.MEANING
     if bound:

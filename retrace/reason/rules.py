@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from retrace.compare.equality import same_content
 from retrace.compare.keys import NOT_IN_KEY
-from retrace.model import Change, Detail, Function, How, Kind, Miss, Passing
+from retrace.model import Change, Component, Detail, Function, How, Kind, Miss, Passing
 from retrace.model.parts import passed, passes_the_same
 
 Passed: TypeAlias = frozenset[str]
@@ -43,6 +43,18 @@ def passed_differently(old: Miss, new: Miss) -> Passed:
 def root(path: str) -> str:
     """The argument or variable that a path starts with."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
+def holds_other(changes: Iterable[Change]) -> bool:
+    """Whether a recreated function closes over other values or has other defaults."""
+    return bool(held_otherwise(changes))
+
+
+def held_otherwise(changes: Iterable[Change]) -> tuple[str, ...]:
+    """The names of what a recreated function closes over, or has as a default, that differs."""
+    differing = (Component.CLOSURE, Component.DEFAULTS)
+    names = [root(c.path) for c in changes if c.component in differing and c.path]
+    return tuple(dict.fromkeys(names))
 
 
 def wrapped_again(old: Function, new: Function) -> bool:

@@ -135,6 +135,9 @@ def start(init, density, x):
     assert "`density`" in title(step.proposal) and step.sure == "ask"
     after = planned(lambda: own.start(made.init, jax.jit(own.density), x))
     assert after.now.eager.high < before.now.eager.low / 2
+    plain, jitted = (made.init(x, one) for one in (own.density, jax.jit(own.density)))
+    for a, b in zip(plain, jitted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_the_layers_of_a_librarys_model_are_no_sizes_of_one_thing(planned: Planned) -> None:

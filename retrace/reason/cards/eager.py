@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrace.model import Component, Kind
 from retrace.model.advice import LeaveEager
-from retrace.reason import functions, values
+from retrace.reason import functions, rules, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.eager import eager, of_caller
 from retrace.reason.evidence import Evidence
@@ -15,7 +15,7 @@ def _body_avoidable(evidence: Evidence) -> Avoidable:
     program = evidence.program
     if program is None or program.kind is None:
         # There is nothing to compare; for other values the program may differ.
-        return "maybe" if functions.holds_other(evidence.changes) else "yes"
+        return "maybe" if rules.holds_other(evidence.changes) else "yes"
     # With jit around it, another length or body still means another program, unless only a
     # number that the body captures changed.
     held = [change for change in evidence.changes if change.component is Component.CLOSURE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrace.model import Kind
-from retrace.reason import functions, values
+from retrace.reason import functions, rules, values
 from retrace.reason.cards.card import Avoidable, Card
 from retrace.reason.evidence import Evidence
 
@@ -14,7 +14,7 @@ def _recreated_avoidable(evidence: Evidence) -> Avoidable:
         return decided
     # Creating the same function again is wasteful. One created over other values
     # needs them as arguments, which is not always possible.
-    if functions.holds_other(evidence.changes):
+    if rules.holds_other(evidence.changes):
         return "maybe"
     # If nothing else changed, the program differs because of a global that it reads.
     return "yes" if evidence.program is None else "maybe"
