@@ -143,8 +143,8 @@ class Around(NamedTuple):
     lines: str
     """A hash of all lines outside JAX."""
     path: str
-    """The same with the lines of JAX that led there from the innermost one. They differ for the
-    operations of a JAX function that calls itself on parts of its argument."""
+    """The same with JAX's own lines. They differ for the operations of a JAX function that calls
+    itself on parts of its argument, and for what it has the user's function do with each part."""
     entry: CallSite | None
     """The user's line that called into a library, below the user's outermost lines; None if no
     library is between the user's code and JAX, or the program is itself a library's."""
@@ -203,7 +203,7 @@ def around(stack: Sequence[Line]) -> Around:
             break  # the frames further out belong to the program's call, not to this code
         elif within is None and is_tree_map(code):
             within = "tree"
-        elif not lines:
+        else:
             of_jax.append(f"{file}:{at}\n")
     return Around(
         _site_of(own[0], in_library=False) if own else _innermost(stack),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice
+from retrace.plan.step import Change
 from retrace.present.words import quoted
+
+_MANY_KINDS = 4
+"""Kinds of operations on a line from which one program for each size saves more than padding."""
 
 
 def of_operations(advice: Advice) -> str | None:
@@ -89,4 +93,43 @@ def _init(name: str | None, package: str) -> str:
     return (
         f"{text} `jax.jit(model.{name})(...)`; if it takes a Python flag, bind that first: "
         f"`jax.jit(partial(model.{name}, train=False))(...)`"
+    )
+
+
+def of_lines(change: Change) -> str | None:
+    """What to do about the eager operations on lines of a plan; None for other changes."""
+    match change.family:
+        case "eager":
+            return _block(change)
+        case "eager-sizes":
+            return _sizes(change)
+        case _:
+            return None
+
+
+def _block(change: Change) -> str:
+    what = f"`{change.functions[0]}`" if change.functions else "this line"
+    return (
+        f"{what} compiles {change.seen} kinds of operations one by one: if no shape in it "
+        "depends on data and it returns arrays, one jitted function compiles them together, in "
+        "less time or in as much."
+    )
+
+
+def _sizes(change: Change) -> str:
+    if change.lines > 1:
+        text = (
+            f"operations compile again for each size on {change.lines} lines: they all get the "
+            "same sizes, so pad the array that has them to a few sizes where it is created"
+        )
+    else:
+        one = "one operation compiles"
+        what = one if change.seen == 1 else f"{change.seen} kinds of operations compile"
+        text = f"{what} again for each size on this line: give it arrays of a few sizes"
+    text = f"{text} (with a mask if results depend on it), or use NumPy for what varies"
+    if change.lines > 1 or change.seen < _MANY_KINDS:
+        return f"{text}."
+    return (
+        f"{text}. In one jitted function they are one program for each size, which works if no "
+        "shape in it depends on data."
     )

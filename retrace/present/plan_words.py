@@ -11,6 +11,7 @@ from retrace.model.advice import Advice
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised, who_passes
+from retrace.present.advice_operations import of_lines
 from retrace.present.padding_words import masked, steps_of
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
@@ -73,8 +74,8 @@ def sentence(proposal: Proposal) -> str:
 
 def _sentence(proposal: Proposal) -> str:
     change = proposal.changes[0]
-    if proposal.advice is None and (eager := _EAGER.get(change.family)) is not None:
-        return eager(change)
+    if proposal.advice is None and (eager := of_lines(change)) is not None:
+        return eager
     text = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if not proposal.made and _is_made_once(proposal.advice):
         text = f"{text[:-1]}; this line passes it; where it is created was not seen."
@@ -93,28 +94,6 @@ def _is_made_once(advice: Advice | None) -> bool:
     """Whether one object should be created and passed to every call."""
     by_value = isinstance(advice, model.CompareByValue) and bool(advice.held or advice.package)
     return by_value or isinstance(advice, model.ReuseObject)
-
-
-def _block(change: Change) -> str:
-    what = f"`{change.functions[0]}`" if change.functions else "this line"
-    return (
-        f"{what} compiles {change.seen} kinds of operations one by one: if no shape in it "
-        "depends on data and it returns arrays, one jitted function compiles them together, in "
-        "less time or in as much."
-    )
-
-
-_EAGER: dict[str, Callable[[Change], str]] = {
-    "eager": _block,
-    "eager-sizes": lambda change: (
-        f"operations compile again for each size on {change.lines} lines: they all get the same "
-        "sizes, so pad the array that has them to a few sizes where it is created (with a mask "
-        "if results depend on it), or use NumPy for what varies."
-        if change.lines > 1
-        else "one operation compiles again for each size on this line: give it arrays of a few "
-        "sizes (with a mask if results depend on it), or use NumPy for what varies."
-    ),
-}
 
 
 _MEANT = {

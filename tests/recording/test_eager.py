@@ -646,13 +646,18 @@ def minimize(f, x):
     assert again.now.calls.high == 1 and again.now.eager.high == 0
 
 
+def _product(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@pytest.mark.parametrize("combine", [jnp.add, _product])
 def test_sizes_that_a_function_of_jax_makes_itself_are_not_asked_to_be_few(
-    planned: Planned,
+    planned: Planned, combine: Callable[[Any, Any], Any]
 ) -> None:
-    """It calls itself on halves of the one array that it was given."""
+    """It calls itself, and the user's function, on halves of the one array that it was given."""
 
     def total(x: Any) -> Any:
-        return jax.lax.associative_scan(jnp.add, x)
+        return jax.lax.associative_scan(combine, x)
 
     x = np.ones(64, np.float32)
     before = planned(lambda: total(x))
@@ -661,6 +666,24 @@ def test_sizes_that_a_function_of_jax_makes_itself_are_not_asked_to_be_few(
     assert (step.proposal.code, step.sure) == ("jit-block", "ask")
     after = planned(lambda: jax.jit(total)(x))
     assert (after.now.eager.high, after.now.calls.high) == (0, 1)
+
+
+def test_many_operations_for_each_of_several_sizes_may_be_one_program_for_each(
+    planned: Planned,
+) -> None:
+    """Padding alone would leave all of them for the sizes that stay."""
+
+    def total(x: Any) -> Any:
+        return jnp.tanh(x) * jnp.sin(x) - jnp.exp(x) / jnp.cosh(x) + jnp.sqrt(x)
+
+    arrays = [np.ones(size, np.float32) for size in (5, 9, 14, 20)]
+    before = planned(lambda: [total(x) for x in arrays])
+    assert "one program for each size" in sentence(eager(before)["eager-sizes"].proposal)
+    jitted = jax.jit(total)
+    after = planned(lambda: [jitted(x) for x in arrays])
+    assert (after.now.eager.high, after.now.calls.high) == (0, len(arrays))
+    few = planned(lambda: [jnp.tanh(x) for x in arrays])
+    assert "one program for each size" not in sentence(eager(few)["eager-sizes"].proposal)
 
 
 @pytest.mark.parametrize("by", ["data", "length"])
