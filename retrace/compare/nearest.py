@@ -18,7 +18,6 @@ from retrace.compare.tree import Arguments, field_path, walk
 from retrace.model import (
     Change,
     Component,
-    Function,
     Key,
     Kind,
     Leaf,
@@ -150,7 +149,7 @@ class _Group:
         self._orders: list[int] = []
         self._rows_by_object: dict[int, int] = {}
         self._rows_by_code: dict[str | None, int] = {}
-        self._held_values: dict[str, Column] = {}
+        self._held_values: dict[Hashable, Column] = {}
         """What the functions of the rows hold, by name."""
         self._looks: dict[Hashable, int] = {}
         """The rows with objects that only equal themselves, by what these look like."""
@@ -171,7 +170,7 @@ class _Group:
         function = miss.function
         self._rows_by_object[function.object] = self._rows_by_object.get(function.object, 0) | bit
         self._rows_by_code[function.code] = self._rows_by_code.get(function.code, 0) | bit
-        for name, value in _held_values(function):
+        for name, value in _held_values(miss):
             self._held_values.setdefault(name, Column()).add(value, row)
         for look in _looks(miss.key):
             self._looks[look] = self._looks.get(look, 0) | bit
@@ -261,7 +260,8 @@ class _Group:
             # Lambdas of one notebook share a site: if the code differs, it is another lambda.
             alike = among & self._rows_by_code.get(function.code, 0)
         latest = self._misses[(alike or among).bit_length() - 1].function
-        if not same and latest.code == function.code and (held := _held_values(function)):
+        is_again = bool(miss.bodies) or (not same and latest.code == function.code)
+        if is_again and (held := _held_values(miss)):
             # What a function holds is not part of the key, but explains what differs.
             own = among & self._rows_by_code.get(function.code, 0)
             differing: dict[int, int] = {}
@@ -271,6 +271,7 @@ class _Group:
                 differing[rows] = differing.get(rows, 0) + 1
             number, among = least(differing, own, everyone)
             alike = alike & among if number else among
+            same &= among
         pool = same or alike or among
         for look in _looks(miss.key) if pool & (pool - 1) else ():
             # A value that looks the same tells more than the latest one.
@@ -316,10 +317,13 @@ def _form(node: Node) -> Form:
     return node.path, node.type, node.children, name, number
 
 
-def _held_values(function: Function) -> list[tuple[str, Hashable]]:
-    """Everything that a function closes over, binds or has as a default."""
-    named = (*function.closure, *function.bound, *function.defaults)
-    return [(name, identity(value)) for name, value in named]
+def _held_values(miss: Miss) -> list[tuple[Hashable, Hashable]]:
+    """What its function and the bodies of a loop close over, bind or have as defaults."""
+    found: list[tuple[Hashable, Hashable]] = []
+    for function in (miss.function, *miss.bodies):
+        named = (*function.closure, *function.bound, *function.defaults)
+        found += [((function.site, name), identity(value)) for name, value in named]
+    return found
 
 
 def _looks(key: Key) -> Iterator[Hashable]:

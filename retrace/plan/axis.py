@@ -38,6 +38,12 @@ class Axis:
             self.sizes.setdefault(value, sizes[self.part][row])
             self.corners.setdefault(value, tuple([sizes[part][row] for part in self.dims]))
 
+    @property
+    def function(self) -> tuple[str, str | None]:
+        """The function, the same in all processes, and how JAX derived its programs."""
+        first = self.history.rows[0].miss
+        return first.function.site, first.derived
+
     @cached_property
     def advised(self) -> list[PadShape]:
         """The advice to pad, of all rows."""

@@ -78,7 +78,7 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if history.function.kind is Kind.OP and column.family != "bodies":
                 continue
-            if column.family in PASSED_BY_CALLER and is_inside_library(history):
+            if column.family in PASSED_BY_CALLER and is_called_by_others(history):
                 continue
             if column.family == "function" and is_made_by_library(history):
                 continue
@@ -92,10 +92,17 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
     return [candidate for candidate in found.values() if candidate.at]
 
 
-def is_inside_library(history: History) -> bool:
-    """Whether only other functions call this library function, so no user passes it anything."""
+def is_called_by_others(history: History) -> bool:
+    """Whether no user passes anything to it.
+
+    Only other functions call a library's function, or JAX calls a program that it derived from
+    other misses and passes what those computed.
+    """
     misses = [verdict.miss for verdict in history.rows]
-    return history.function.in_library and all(miss.parent is not None for miss in misses)
+    return all(
+        miss.parent is not None and (history.function.in_library or miss.derived is not None)
+        for miss in misses
+    )
 
 
 def dropped(column: Column) -> Mapped:

@@ -266,6 +266,11 @@ class _Sized(Row):
         pairs = zip(nearest, self.again, strict=True)
         return all(old is not None and joins(old, new.miss) for old, new in pairs)
 
+    @property
+    def loops(self) -> bool:
+        """Whether it is a loop, which is to be padded in another way."""
+        return all(verdict.miss.bodies for verdict in self.again)
+
 
 def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterator[Root]:
     """Group lines that get the same sizes, such as those of one growing array, into one cause.
@@ -283,6 +288,7 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
                 and one.sizes
                 and one.sizes <= leader.sizes
                 and not (one.joins or leader.joins)
+                and one.loops == leader.loops
             ):
                 group.append(one)
                 break
@@ -296,7 +302,7 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         inside = [line for line, own in zip(inside, also, strict=True) if not own]
         members += [verdict for own in also for verdict in own]
         number = len(group) + sum(map(bool, also))
-        loop = all(verdict.miss.bodies for verdict in again)
+        loop = group[0].loops
         bodies = (new_body(verdict.miss, verdict.nearest) for verdict in again)
         body = next(filter(None, bodies), None) if loop else None
         advice = FewSizes(loop=True, body=body, proof=Proof.MEANING) if loop else None

@@ -13,9 +13,10 @@ from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_position
 from retrace.compare.work import Work
 from retrace.model import Kind, Listing
 from retrace.model.advice import AnotherModel
+from retrace.model.row import Row
 from retrace.plan import corners
 from retrace.plan.axis import Axis
-from retrace.plan.candidate import Candidate, dropped, is_inside_library
+from retrace.plan.candidate import Candidate, dropped, is_called_by_others
 from retrace.plan.corners import corner_curve, corner_of
 from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
@@ -40,9 +41,9 @@ def size_candidates(
     """A candidate for each variable, and one for arrays whose number of axes varies."""
     grouped: dict[Hashable, list[Axis]] = {}
     followers: dict[int, list[tuple[int, int, Column]]] = {}
-    work = Work(listings)
+    known = _Known(listings, data, Work(listings), _derived(histories))
     for index, history in enumerate(histories):
-        if history.function.kind is Kind.OP or is_inside_library(history):
+        if history.function.kind is Kind.OP or is_called_by_others(history):
             continue
         own: dict[Hashable, int] = {}
         columns = [(n, c) for n, c in enumerate(history.columns) if c.family == "shape"]
@@ -63,7 +64,7 @@ def size_candidates(
             nth = own[sizes] = own.get(sizes, -1) + 1
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
-        candidate = _as_question(axes, _of_sizes(axes, listings, data, work))
+        candidate = _as_question(axes, _of_sizes(axes, known))
         led = [part for axis in axes for part in axis.others]
         for index, number in list(candidate.at):
             for leader, follower, column in followers.get(index, ()):
@@ -77,12 +78,38 @@ def size_candidates(
         yield candidate
 
 
-def _of_sizes(
-    axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
-) -> Candidate:
-    several = len(axes[0].dims) > 1
-    made = _paired if several else _gathered
-    return made(axes, listings, data, work)
+class _Known(Row):
+    """What is known besides the axes."""
+
+    listings: Mapping[str, Listing]
+    data: Data
+    work: Work
+    derived: Mapping[str, float]
+    """The seconds of the programs that JAX derived from a miss, by the miss."""
+
+    def program(self, axes: Sequence[Axis]) -> float:
+        """Seconds of one program of each function that has the axis."""
+        return sum({axis.function: self._median(axis.history) for axis in axes}.values())
+
+    def _median(self, history: History) -> float:
+        rows = [verdict.miss for verdict in history.rows if verdict.miss.raised is None]
+        # Importing `statistics` for it takes longer than the whole plan of a few misses.
+        ordered = sorted(miss.seconds + self.derived.get(miss.id, 0.0) for miss in rows)
+        middle = len(ordered) // 2
+        return (ordered[middle] + ordered[~middle]) / 2 if ordered else 0.0
+
+
+def _derived(histories: Sequence[History]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for history in histories:
+        for miss in (verdict.miss for verdict in history.rows):
+            if miss.derived is not None and miss.parent is not None:
+                found[miss.parent] = found.get(miss.parent, 0.0) + miss.seconds
+    return found
+
+
+def _of_sizes(axes: list[Axis], known: _Known) -> Candidate:
+    return (_paired if len(axes[0].dims) > 1 else _gathered)(axes, known)
 
 
 def _as_question(axes: list[Axis], candidate: Candidate) -> Candidate:
@@ -152,19 +179,17 @@ def _leader(column: Column, columns: list[tuple[int, Column]]) -> int | None:
     return None
 
 
-def _gathered(
-    axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
-) -> Candidate:
+def _gathered(axes: list[Axis], known: _Known) -> Candidate:
     # Use the names of the user's own function if a library's function has the axis as well.
     first = max(axes, key=lambda axis: (not axis.history.function.in_library, _spent(axis)))
     seen = sorted(set(first.sizes.values()))
-    weights, beyond = data.of(first.names, seen)
-    from_data = data.number(first.names)
+    weights, beyond = known.data.of(first.names, seen)
+    from_data = known.data.number(first.names)
     calls = first.calls() if from_data is None else None
     if calls is not None:
         weights = {size: float(number) for size, number in calls.items()}
     elements = first.cost()
-    flops = Flops(counted(first.lengths(), work))
+    flops = Flops(counted(first.lengths(), known.work))
     choices = Curve(
         flops.with_flops(choice, weights) for choice in curve(weights, elements, _MAX_SIZES)
     )
@@ -177,9 +202,9 @@ def _gathered(
         best,
         choices,
         flops.with_flops(powers_of_two(weights, elements), weights),
-        sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
+        known.program(axes),
         grows,
-        _along((first, *axes), listings),
+        _along((first, *axes), known.listings),
         from_data,
         beyond,
         None if calls is None else sum(calls.values()),
@@ -191,19 +216,17 @@ def _gathered(
     return candidate
 
 
-def _paired(
-    axes: list[Axis], listings: Mapping[str, Listing], data: Data, work: Work
-) -> Candidate:
+def _paired(axes: list[Axis], known: _Known) -> Candidate:
     """A candidate for axes of several lengths for which only some combinations were called."""
     first = max(axes, key=lambda axis: (not axis.history.function.in_library, _spent(axis)))
     seen = tuple(sorted(set(first.corners.values())))
-    found = data.together(first.same_lengths(), seen)
+    found = known.data.together(first.same_lengths(), seen)
     weights, from_data, beyond = found or (dict.fromkeys(seen, 1.0), None, 0)
     calls = first.calls_of_corners() if from_data is None else None
     if calls is not None:
         weights = {size: float(number) for size, number in calls.items()}
     paid = cost(first.history, first.column, first.dims)
-    flops = JointFlops(counted(first.lengths_together(), work))
+    flops = JointFlops(counted(first.lengths_together(), known.work))
     choices = [flops.with_flops(one, weights) for one in corner_curve(weights, paid, _MAX_SIZES)]
     best = recommended(choices, len(weights))
     candidate = Candidate("shape")
@@ -214,8 +237,8 @@ def _paired(
         best,
         tuple(choices),
         flops.with_flops(corners.powers_of_two(weights, paid), weights),
-        sum({axis.history.function.site: _program(axis.history) for axis in axes}.values()),
-        _along((first, *axes), listings),
+        known.program(axes),
+        _along((first, *axes), known.listings),
         from_data,
         beyond,
         None if calls is None else sum(calls.values()),
@@ -229,17 +252,6 @@ def _paired(
 
 def _spent(axis: Axis) -> float:
     return sum(verdict.miss.seconds for verdict in axis.history.rows)
-
-
-def _program(history: History) -> float:
-    """Median seconds of one program of the function."""
-    programs = [v.miss.seconds for v in history.rows if v.miss.raised is None]
-    if not programs:
-        return 0.0
-    # The median; importing `statistics` for it takes longer than the whole plan of a few misses.
-    ordered = sorted(programs)
-    middle = len(ordered) // 2
-    return (ordered[middle] + ordered[~middle]) / 2
 
 
 def _grows(sizes: list[int]) -> bool:

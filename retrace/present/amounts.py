@@ -38,8 +38,8 @@ def left(step: Step) -> str:
 
 
 def in_words(one: Amount) -> str:
-    """Calls (or eager operations if there are none) and seconds: `1 to 2 calls, 0.45 s`."""
-    return _in_words(one, _TO, "eager operations")
+    """Calls, eager operations and seconds: `1 to 2 calls and 3 eager operations, 0.45 s`."""
+    return _in_words(one, _TO, "eager operations", both=True)
 
 
 def number(span: Span) -> str:
@@ -56,17 +56,18 @@ _MIN_SECONDS = 0.005
 """Smaller numbers of seconds are 0.00 with two decimals."""
 
 
-def _in_words(one: Amount, between: str, operations: str) -> str:
+def _in_words(one: Amount, between: str, operations: str, *, both: bool = False) -> str:
     if one.is_nothing:
         return "nothing"
     parts: list[str] = []
     if one.calls.high:
         noun = "call" if one.calls.high == 1 else "calls"
         parts.append(f"{_counted(one.calls, between)} {noun}")
-    elif one.eager.high:
+    if one.eager.high and (both or not parts):
         noun = operations[:-1] if one.eager.high == 1 else operations
         parts.append(f"{_counted(one.eager, between)} {noun}")
-    return ", ".join((*parts, _spent(one.seconds, between)))
+    counted = [" and ".join(parts)] if parts else []
+    return ", ".join((*counted, _spent(one.seconds, between)))
 
 
 def _spent(span: Span, between: str) -> str:

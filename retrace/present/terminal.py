@@ -113,6 +113,8 @@ def _opening(
         because = ""
         if view.recording.runs and not any(r.jax or r.losses for r in view.recording.runs):
             because = ": the program never imported jax"
+        elif any(unfinished(view)):
+            because = " until the recording stopped"
         elif none and not view.losses():
             because = ": JAX served every call from its caches, or there was none"
         yield from wrapped(f"retrace: {what} in {program or origin(view)}{because}", width, 9)

@@ -246,7 +246,7 @@ class Judge:
         cause = Cause.EAGER_OP
         if near is not None:
             found = precedence.by_precedence(rules.in_key(compare(near.miss, miss)))
-            bodies = tuple(_recreated_bodies(miss, history))
+            bodies = tuple(_recreated_bodies(miss, near.miss, history))
             if bodies and not found and unseen.hides_changes(miss, near.miss):
                 return self._unknown(miss, near.miss, bodies)
             if bodies and not found:
@@ -293,9 +293,10 @@ def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:
     return miss.number - near.number <= _SMALLEST_CACHE
 
 
-def _recreated_bodies(miss: Miss, history: _History) -> Iterator[Change]:
+def _recreated_bodies(miss: Miss, near: Miss, history: _History) -> Iterator[Change]:
+    of_nearest = {body.site: body for body in near.bodies}
     for body, new in zip(miss.bodies, miss.new_bodies, strict=False):
-        before = history.bodies.get(body.site)
+        before = of_nearest.get(body.site, history.bodies.get(body.site))
         if not new or before is None:
             continue
         for change in function_changes(before, body):

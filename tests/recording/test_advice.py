@@ -337,6 +337,18 @@ def test_a_body_that_holds_other_values_is_not_to_be_defined_once(judge_all: Jud
         assert {*loop.fix.holds} == {"a", "f"}
 
 
+def test_a_body_is_compared_with_one_that_held_the_same(judge_all: JudgeAll) -> None:
+    def run(k: float) -> None:
+        jax.lax.fori_loop(0, 5, lambda _, carry: carry * k + 1, np.float32(0))
+
+    found = judge_all(lambda: [run(k) for k in (1.0, 2.0, 1.0)])[1]
+    first, second, third = [verdict for verdict in found if verdict.miss.bodies]
+    assert second.nearest is first.miss and third.nearest is first.miss
+    held = [[change.path for change in verdict.changes] for verdict in (second, third)]
+    assert "k" in held[0] and "k" not in held[1]
+    assert third.program is not None and third.program.is_wasted
+
+
 def test_only_the_body_that_was_defined_again_is_named(judge_all: JudgeAll) -> None:
     def flip(x: Any) -> Any:
         return -x

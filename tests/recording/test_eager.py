@@ -678,12 +678,27 @@ def test_many_operations_for_each_of_several_sizes_may_be_one_program_for_each(
 
     arrays = [np.ones(size, np.float32) for size in (5, 9, 14, 20)]
     before = planned(lambda: [total(x) for x in arrays])
-    assert "one program for each size" in sentence(eager(before)["eager-sizes"].proposal)
+    assert "one jitted function" in sentence(eager(before)["eager-sizes"].proposal)
     jitted = jax.jit(total)
     after = planned(lambda: [jitted(x) for x in arrays])
     assert (after.now.eager.high, after.now.calls.high) == (0, len(arrays))
     few = planned(lambda: [jnp.tanh(x) for x in arrays])
-    assert "one program for each size" not in sentence(eager(few)["eager-sizes"].proposal)
+    assert "one jitted function" not in sentence(eager(few)["eager-sizes"].proposal)
+
+
+def test_a_loop_keeps_its_own_advice_beside_lines_of_the_same_sizes(planned: Planned) -> None:
+    def once(carry: Any, x: Any) -> Any:
+        return carry + x, carry
+
+    def program() -> None:
+        for size in (5, 9, 14, 20):
+            xs = np.ones(size, np.float32)
+            xs = jnp.tanh(xs)
+            jax.lax.scan(once, np.float32(0), xs)
+
+    found = [step for step in planned(program).steps if step.proposal.code == "eager-sizes"]
+    loops = [isinstance(step.proposal.advice, FewSizes) for step in found]
+    assert sorted(loops) == [False, True]
 
 
 @pytest.mark.parametrize("by", ["data", "length"])

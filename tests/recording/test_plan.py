@@ -604,6 +604,32 @@ def test_what_one_step_may_leave_the_next_takes_away(planned: Planned) -> None:
         done |= own
 
 
+def test_what_jax_passes_to_a_backward_program_is_not_to_be_padded(
+    judge_all: JudgeAll,
+) -> None:
+    """Its arrays are what the forward program computed, in lengths that nobody passed."""
+
+    @jax.jit
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.sum(jnp.sin(jnp.tanh(x @ w).reshape(-1)) ** 2)
+
+    w = np.ones((4, 4), np.float32)
+
+    def program() -> None:
+        for size in (3, 5, 7, 9, 11):
+            jax.grad(loss)(w, np.ones((size, 4), np.float32))
+
+    recording, found = judge_all(program)
+    derived = {v.miss.parent: v.miss.seconds for v in found if v.miss.derived == "backward"}
+    spent = [v.miss.seconds + derived[v.miss.id] for v in found if v.miss.id in derived]
+    (step,) = [step for step in plan(recording, found).steps if step.gone.calls.high]
+    sizes = step.proposal.sizes
+    assert sizes is not None and (sizes.names, sizes.follows) == (("x axis 0",), ())
+    assert [one.primitive for one in sizes.along.masked] == ["reduce_sum"]
+    assert sizes.program == pytest.approx(sorted(spent)[2])
+    assert len(step.misses) == 2 * step.gone.calls.high == 2 * len({*step.misses} - {*derived})
+
+
 def test_lines_to_which_the_same_sizes_come_are_one_step(planned: Planned) -> None:
     def program(_: Fixed) -> None:
         for size in range(3, 9):

@@ -109,6 +109,13 @@ def test_nothing_is_printed_for_a_program_without_jax(tmp_path: Path) -> None:
     assert "never imported jax" in retrace("report", cwd=tmp_path).stdout
 
 
+def test_a_program_that_was_killed_is_not_said_to_have_been_served(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text("import jax, os; os.kill(os.getpid(), 9)")
+    retrace("run", "-q", "killed.py", cwd=tmp_path)
+    said = retrace("report", cwd=tmp_path).stdout
+    assert "no misses" in said and "caches" not in said and "killed" in said
+
+
 def recordings(folder: Path) -> list[Path]:
     return [entry for entry in (folder / ".retrace").glob("*") if entry.is_dir()]
 
