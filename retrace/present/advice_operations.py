@@ -109,10 +109,12 @@ def of_lines(change: Change) -> str | None:
 
 def _block(change: Change) -> str:
     what = f"`{change.functions[0]}`" if change.functions else "this line"
+    arrays = "takes and returns" if change.functions else "returns"
+    but = " (all else that it takes must be static)" if change.functions else ""
     return (
-        f"{what} compiles {change.seen} kinds of operations one by one: if no shape in it "
-        "depends on data and it returns arrays, one jitted function compiles them together, in "
-        "less time or in as much."
+        f"{what} compiles {change.seen} kinds of operations one by one: if it {arrays} "
+        f"arrays{but} and no shape in it depends on data, one jitted function compiles them "
+        "together, in less time or in as much."
     )
 
 
@@ -130,6 +132,6 @@ def _sizes(change: Change) -> str:
     if change.lines > 1 or change.seen < _MANY_KINDS:
         return f"{text}."
     return (
-        f"{text}. In one jitted function they are one program for each size, which works if no "
-        "shape in it depends on data."
+        f"{text}. In one jitted function they are one program for each size, which works unless "
+        "a shape in it depends on data, as with a boolean mask."
     )

@@ -103,7 +103,9 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
         return f"{who}: {view.did(verdict)} ({times(group.count)}{same}, {_worth(group)})"
     if group.count > 1:
         return f"{who} {view.did(verdict)} ({times(group.count)}{same}, {_worth(group)})"
-    return f"{who} {view.did(verdict)} ({ordinal(view.number[miss.id])} time, {_worth(group)})"
+    # Programs that JAX derived are counted with those of the function: its second is the third.
+    nth = "" if miss.derived is not None else f"{ordinal(view.number[miss.id])} time, "
+    return f"{who} {view.did(verdict)} ({nth}{_worth(group)})"
 
 
 def _worth(group: Group) -> str:
