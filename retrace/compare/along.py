@@ -41,6 +41,8 @@ class Along(Row):
     sorts, convolutions, random numbers for each row."""
     whole: bool = True
     """Whether all equations are understood; if not, there may be more of both."""
+    returned: bool = False
+    """Whether a result has the axis, so that added rows come back."""
 
     @property
     def separate(self) -> bool:
@@ -53,6 +55,7 @@ class Along(Row):
             _shortened((*self.masked, *other.masked)),
             _shortened((*self.ordered, *other.ordered)),
             self.whole and other.whole,
+            self.returned or other.returned,
         )
 
 
@@ -100,7 +103,8 @@ class _Walk:
             return UNKNOWN
         # An output may be the size itself, or differ between the sizes.
         found = Along(whole=old.outputs == new.outputs)
-        for index, what in enumerate(self._equations(old, new)):
+        before, after = list(old.inputs), list(new.inputs)
+        for index, what in enumerate(self._equations(old, new, before, after)):
             if what is None:
                 return UNKNOWN
             done, name = what
@@ -111,13 +115,16 @@ class _Walk:
                 found = found.union(Along(step) if done == "masked" else Along(ordered=step))
             if "@" in new.equations[index]:
                 found = found.union(self._sub_programs(old, new, index, depth))
-        return found
+        wires = [int(one[1:]) for one in new.outputs if one.startswith("$")] if depth == 0 else ()
+        return found._replace(returned=any(before[wire] != after[wire] for wire in wires))
 
     def _equations(
-        self, old: Listing, new: Listing
+        self, old: Listing, new: Listing, before: list[str], after: list[str]
     ) -> Iterator[tuple[Effect, str | None] | None]:
-        """What each equation does, and its primitive; None if the two equations do not match."""
-        before, after = list(old.inputs), list(new.inputs)
+        """What each equation does, and its primitive; None if the two equations do not match.
+
+        Adds the types of its results to `before` and `after`.
+        """
         position = 0
         for a, b in zip(old.equations, new.equations, strict=True):
             taken, made = arity(a)

@@ -265,8 +265,10 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     for axis in dict.fromkeys(axes):  # the leading axis comes first
         pairs = list(islice(_program_pairs(axis, listings), _MAX_PAIRS))
         stable = is_drawn_by_position(axis.history.rows[0].miss.key)
+        called = any(not verdict.miss.nested for verdict in axis.history.rows)
         for old, new in pairs:
-            found = found.union(along(old, new, listings, stable=stable))
+            own = along(old, new, listings, stable=stable)
+            found = found.union(own._replace(returned=own.returned and called))
         found = found if pairs else found.union(UNKNOWN)
     return found
 

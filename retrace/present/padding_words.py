@@ -15,6 +15,13 @@ def masked(along: Along) -> str:
     """What to do about added rows, briefly."""
     if along.separate:
         return "drop the added rows from the results: no other row depends on them"
+    text = _masked(along)
+    if not along.returned:
+        return text
+    return f"{text}; drop the added rows from its result, with NumPy (`result[-1]` is one)"
+
+
+def _masked(along: Along) -> str:
     named = [one for one in along.masked if one.primitive is not None]
     sized = [one for one in along.masked if one.primitive is None]
     computes = f"the program computes with {steps_of(sized)}" if sized else ""

@@ -213,6 +213,17 @@ def test_what_goes_through_the_rows_is_told(name: str) -> None:
     assert not found.separate
 
 
+@pytest.mark.parametrize("name", [*SEPARATE, *MASKED, *ORDERED])
+def test_it_is_told_whether_added_rows_come_back(name: str) -> None:
+    function = (SEPARATE | MASKED | ORDERED)[name]
+    results = [jax.eval_shape(function, _rows(size)) for size in (_SMALL, _LARGE)]
+    small, large = ([leaf.shape for leaf in jax.tree.leaves(one)] for one in results)
+    found = _along(function)
+    assert found.returned == (small != large)
+    if not found.separate:
+        assert ("NumPy" in masked(found)) == found.returned
+
+
 def test_an_array_that_follows_the_size_may_have_other_rows() -> None:
     def scaled(x: Any) -> Any:
         return x * np.linspace(0, 1, x.shape[0], dtype=np.float32)[:, None]
