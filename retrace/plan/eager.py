@@ -96,7 +96,7 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
         elif isinstance(advice, JitInit) and miss.entry is not None:
             key = ("eager-init", miss.entry.file, miss.entry.line, miss.through)
             called.setdefault(key, []).append(verdict)
-        elif advice is None or (isinstance(advice, LibraryCall) and advice.of is not None):
+        elif advice is None or (isinstance(advice, LibraryCall) and advice.is_jittable):
             lines.setdefault((site.file, site.line), []).append(verdict)
         elif isinstance(advice, LibraryCall):
             inside.setdefault((site.file, site.line), []).append(verdict)
@@ -165,6 +165,7 @@ def _own(
     Operations that libraries run below such a function go away with it.
     """
     rest: dict[Call | Line, list[Verdict]] = {}
+    sites: dict[Line, CallSite] = {}
     of_sizes: list[_Sized] = []
     for place, members in lines.items():
         site = members[0].miss.call_site
@@ -174,7 +175,14 @@ def _own(
             of_sizes.append(_Sized(site, members, again, _sizes(again)))
             continue
         for verdict in members:
-            rest.setdefault(_call(verdict, drivers) or place, []).append(verdict)
+            call = _call(verdict, drivers)
+            if call is not None and call.is_operator:
+                at = call.call_site(verdict)
+                rest.setdefault((at.file, at.line), []).append(verdict)
+                sites[at.file, at.line] = at
+            else:
+                rest.setdefault(call or place, []).append(verdict)
+                sites.setdefault(place, site)
     by_sizes = list(_gathered(of_sizes, list(filter(None, map(sized, inside.values())))))
     yield from by_sizes
     taken = {verdict.miss.id for root in by_sizes for verdict in root.verdicts}
@@ -183,17 +191,15 @@ def _own(
         if verdict.miss.id not in taken:
             below.setdefault(_call(verdict, drivers), []).append(verdict)
     for call, members in rest.items():
-        site = members[0].miss.call_site
-        if site is None or len(members) < _MIN_PROGRAMS:
+        if len(members) < _MIN_PROGRAMS:
             continue
-        of_call = isinstance(call, Call)
-        every = (*members, *(below.get(call, ()) if of_call else ()))
+        every = (*members, *(below.get(call, ()) if isinstance(call, Call) else ()))
         if len({verdict.miss.function.jax_name for verdict in every}) == 1:
             continue  # jitting one operation on many arrays gives just as many programs
-        if of_call:
+        if isinstance(call, Call):
             site, function = call.call_site(members[0]), call.function
         else:
-            function = None
+            site, function = sites[call], None
         yield Root(family="eager", site=site, verdicts=every, certain=(), function=function)
 
 
@@ -202,6 +208,11 @@ class Call(Row):
 
     file: str
     function: str
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is a method that has no name where it is called: `model(x)`, `a @ b`."""
+        return self.function.rpartition(".")[2].startswith("__")
 
     def call_site(self, verdict: Verdict) -> CallSite:
         """The line that called it on the way to the operation, or its own line if unknown."""

@@ -7,6 +7,8 @@ from retrace.model.advice import Advice
 from retrace.plan.step import Change
 from retrace.present.words import quoted
 
+_JIT_OF_MODULES = {"equinox": "eqx.filter_jit", "flax": "nnx.jit"}
+"""How each library jits what takes or returns its modules."""
 _MANY_KINDS = 4
 """Kinds of operations on a line from which one program for each size saves more than padding."""
 
@@ -37,6 +39,16 @@ def of_operations(advice: Advice) -> str | None:
             return (
                 f"`{name}` of {package} calls `{own}`, which runs these operations one by one: "
                 f"jit `{own}` if it takes and returns arrays alone"
+            )
+        case model.LibraryCall(name=name, package=package, layer=True):
+            how = (
+                _JIT_OF_MODULES.get(package, "jax.jit")
+                if name.endswith("__call__")
+                else "jax.jit"
+            )
+            return (
+                f"`{name}` of {package} runs these operations one by one: call it in a jitted "
+                f"function (`{how}`)"
             )
         case model.LibraryCall(name=name, package=package):
             return (
@@ -79,10 +91,10 @@ def of_operations(advice: Advice) -> str | None:
 def _init(name: str | None, package: str) -> str:
     """What to do about what creates a model's parameters, or an optimizer's state."""
     if name is None:
-        jit = "nnx.jit" if package == "flax" else "eqx.filter_jit"
         return (
             f"this module of {package} creates its arrays one operation at a time: if it "
-            f"holds nothing else, create it inside one jitted function (`{jit}`)"
+            f"holds nothing else, create it inside one jitted function "
+            f"(`{_JIT_OF_MODULES[package]}`)"
         )
     text = (
         f"`{name}` of {package} creates its arrays one operation at a time: jit it and call the "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -170,6 +171,51 @@ def test_an_initialisation_is_one_step_whatever_lines_it_runs_through(planned: P
     assert step.proposal.advice == JitInit(name="init", package="flax")
     # One program in place of all takes as long: nothing of it is said to be saved.
     assert step.gone.seconds.low == 0 and not step.worth
+
+
+@pytest.mark.parametrize("kind", ["linen", "nnx"])
+def test_a_model_that_is_applied_eagerly_is_told_to_be_called_in_a_jitted_function(
+    planned: Planned, kind: str
+) -> None:
+    """Its layers are a library's, but the line that calls it is the user's."""
+    import flax.linen as nn
+    from flax import nnx
+
+    widths = (16, 8, 4, 2, 3)
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            for width in widths:
+                x = nn.Dense(width)(x)
+            return x
+
+    class Own(nnx.Module):
+        def __init__(self) -> None:
+            for number, (a, b) in enumerate(pairwise((32, *widths))):
+                setattr(self, f"layer{number}", nnx.Linear(a, b, rngs=nnx.Rngs(0)))
+
+        def __call__(self, x: Any) -> Any:
+            for number in range(len(widths)):
+                x = getattr(self, f"layer{number}")(x)
+            return x
+
+    x = np.ones((2, 32), np.float32)
+    if kind == "linen":
+        params = Net().init(jax.random.key(0), x)
+        call: Callable[[Any], Any] = partial(Net().apply, params)
+        jitted = partial(jax.jit(Net().apply), params)
+    else:
+        model = Own()
+        call, jitted = model, partial(nnx.jit(lambda m, x: m(x)), model)
+    results: list[Any] = []
+    before = planned(lambda: results.append(call(x)))
+    (step,) = before.steps
+    assert (step.proposal.code, step.sure) == ("jit-block", "ask")
+    assert step.gone.eager.high == before.now.eager.high > 8
+    after = planned(lambda: results.append(jitted(x)))
+    assert after.now.eager.high == 0 and after.now.calls.high == 1
+    np.testing.assert_allclose(*results, rtol=1e-5)
 
 
 def test_a_host_callback_computes_with_numpy(planned: Planned) -> None:
