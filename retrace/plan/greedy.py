@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
+from retrace.model import Verdict
 from retrace.model.row import Row
-from retrace.plan.candidate import Candidate
+from retrace.plan.candidate import VALUES, Candidate
 from retrace.plan.history import History
 from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Mapped, Replay
+from retrace.reason.evidence import is_another_function
 
 Cells: TypeAlias = dict[tuple[int, int], Mapped]
+Members: TypeAlias = tuple[Candidate, ...]
+"""The changes of one step."""
 
 
 class Choice(Row):
@@ -74,18 +78,24 @@ class Greedy:
     def __init__(self, replay: Replay, ledger: Ledger, found: list[Candidate]) -> None:
         self._replay, self._ledger = replay, ledger
         self._left: list[Candidate] = found
-        self._best = Edited(replay, at_best)
-        self._certain = Edited(replay, for_certain)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._best = Edited(self._replay, at_best)
+        self._certain = Edited(self._replay, for_certain)
         self._saved: dict[int, tuple[bool, float]] = {}
         self._found: dict[int, set[str]] = {}
 
     def choices(self) -> Iterator[Choice]:
         """The steps in order."""
-        while self._left:
-            best = max(self._left, key=self._gain)
-            members = (best,) if self._gain(best)[1] >= 0 else self._together()
-            if not members:
+        left = list(self._steps())
+        self._begin()
+        # A step of several changes is only found after the others, and may save most.
+        while left:
+            members = max(left, key=self._gain)
+            if self._gain(members)[1] < 0:
                 return
+            left.remove(members)
             choice = Choice(
                 members,
                 self._best.take(members),
@@ -93,27 +103,40 @@ class Greedy:
                 Edited(self._replay, at_best).take(members),
                 Edited(self._replay, for_certain).take(members),
             )
-            self._left = [one for one in self._left if one not in members]
-            self._forget(choice)
+            self._forget(members, choice.gone, left)
             yield choice
 
-    def _forget(self, choice: Choice) -> None:
-        """Forget savings that the step may have changed: nothing is saved twice."""
-        touched = {index for member in choice.members for index, _ in member.at}
-        for candidate in self._left:
-            found = self._found.get(id(candidate), set[str]())
-            if not choice.gone.isdisjoint(found) or any(i in touched for i, _ in candidate.at):
-                self._saved.pop(id(candidate), None)
+    def _steps(self) -> Iterator[Members]:
+        """The changes of each step, in the order in which they are found."""
+        left: list[Members] = [(one,) for one in self._left]
+        while left:
+            best = max(left, key=self._gain)
+            members = best if self._gain(best)[1] >= 0 else self._together()
+            if not members:
+                return
+            gone = self._best.take(members)
+            self._left = [one for one in self._left if one not in members]
+            left = [step for step in left if step[0] not in members]
+            self._forget(members, gone, left)
+            yield members
 
-    def _gain(self, candidate: Candidate) -> tuple[bool, float]:
-        """Whether the change is worthwhile now, and the seconds it saves; -1 if none."""
-        if (known := self._saved.get(id(candidate))) is None:
-            found = self._found[id(candidate)] = self._best.more([candidate])
+    def _forget(self, members: Members, gone: frozenset[str], left: Iterable[Members]) -> None:
+        """Forget savings that the step may have changed: nothing is saved twice."""
+        touched = {index for member in members for index, _ in member.at}
+        for step in left:
+            found = self._found.get(id(step), set[str]())
+            if not gone.isdisjoint(found) or any(i in touched for m in step for i, _ in m.at):
+                self._saved.pop(id(step), None)
+
+    def _gain(self, members: Members) -> tuple[bool, float]:
+        """Whether the step is worthwhile now, and the seconds it saves; -1 if none."""
+        if (known := self._saved.get(id(members))) is None:
+            found = self._found[id(members)] = self._best.more(members)
             known = (False, -1.0)
             if found:
                 amount = self._ledger.amount(found)
                 known = self._ledger.is_worth(amount), amount.seconds.high
-            self._saved[id(candidate)] = known
+            self._saved[id(members)] = known
         return known
 
     def _together(self) -> tuple[Candidate, ...]:
@@ -148,5 +171,25 @@ class Greedy:
                 for number, column in enumerate(history.columns)
                 if column.values[row] != column.values[before] and number not in done
             ]
-            if len(differing) > 1 and all(number in numbers for number in differing):
-                yield tuple(dict.fromkeys(numbers[number] for number in differing))
+            if len(differing) < 2 or any(number not in numbers for number in differing):
+                continue
+            members = tuple(dict.fromkeys(numbers[number] for number in differing))
+            if not _is_another_program(verdict, members):
+                yield members
+
+
+def _is_another_program(verdict: Verdict, members: Members) -> bool:
+    """Whether another function, or the same over other structures, makes another program.
+
+    Then no change makes one program of the two: both are needed.
+    """
+    if verdict.program is None or verdict.program.kind != "different":
+        return False
+    families = {member.family for member in members}
+    return any(map(is_another_function, verdict.changes)) or not (
+        families.isdisjoint(_FUNCTIONS) or families.isdisjoint(_STRUCTURES)
+    )
+
+
+_FUNCTIONS = frozenset(("function", "bodies", *VALUES))
+_STRUCTURES = frozenset(("tree", "rank"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
+from typing import cast
 
 from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_position
 from retrace.compare.work import Work
@@ -22,6 +23,7 @@ from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
 from retrace.plan.history import Column, History
 from retrace.plan.joint import cost
+from retrace.plan.replay import Mapped
 from retrace.plan.sizes import Curve, covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
 
@@ -51,9 +53,9 @@ def size_candidates(
             if _is_model(history, column):
                 continue  # parameters are never padded
             if any(part.axis < 0 for part in column.parts):
-                mapped = dropped(column)
-                at = {(index, number): mapped}
-                yield Candidate("rank", dict(at), at, "ask")
+                if (mapped := _of_one_rank(history, column)) is not None:
+                    at = {(index, number): mapped}
+                    yield Candidate("rank", dict(at), at, "ask")
                 continue
             if (leader := _leader(column, columns)) is not None:
                 followers.setdefault(index, []).append((leader, number, column))
@@ -106,6 +108,24 @@ def _derived(histories: Sequence[History]) -> dict[str, float]:
             if miss.derived is not None and miss.parent is not None:
                 found[miss.parent] = found.get(miss.parent, 0.0) + miss.seconds
     return found
+
+
+def _of_one_rank(history: History, column: Column) -> Mapped | None:
+    """The values after axes of length 1 are added, or None if no two become the same."""
+    parts = [part for part in column.parts if part.axis < 0]
+    classes: dict[Hashable, int] = {}
+    mapped: dict[int, int] = {}
+    for row, value in enumerate(column.values):
+        shapes = [history.value(row, part) for part in parts]
+        long = tuple([_but_ones(shape) for shape in shapes])
+        mapped.setdefault(value, classes.setdefault(long, value))
+    found = tuple([mapped[value] for value in range(len(mapped))])
+    return found if len(classes) < len(mapped) else None
+
+
+def _but_ones(shape: Hashable) -> Hashable:
+    sizes = cast(tuple[Hashable, ...], shape if isinstance(shape, tuple) else (shape,))
+    return tuple([size for size in sizes if size != 1])
 
 
 def _of_sizes(axes: list[Axis], known: _Known) -> Candidate:

@@ -38,7 +38,8 @@ def of_operations(advice: Advice) -> str | None:
         case model.LibraryCall(name=name, package=package, of=str(own)):
             return (
                 f"`{name}` of {package} calls `{own}`, which runs these operations one by one: "
-                f"jit `{own}` if it takes and returns arrays alone"
+                f"jit `{own}` if it takes and returns arrays alone and hands none to {package} "
+                "inside"
             )
         case model.LibraryCall(name=name, package=package, layer=True):
             how = (

@@ -135,7 +135,8 @@ def _held(advice: model.PassHeld, who: str) -> str:
         what = "looks the same" if advice.alike else "is a new function of the same code"
         return (
             f"{who} {what} and gives the same equations over arrays that were not compared: if "
-            "they are equal, create it once and reuse it; otherwise keep one for each"
+            "they are equal, create it once and reuse it; otherwise pass them as an argument, "
+            "since one that is kept goes on with its first arrays"
         )
     if advice.alike:
         return (

@@ -45,8 +45,9 @@ _LAYERS = {
 """Methods that apply a layer or a whole model, according to their library."""
 _MODULES = ("equinox", "flax")
 """Libraries whose modules are trees of arrays, so that jitted functions can return them."""
-_OF_MODULES = ("equinox", "flax", "haiku", "keras")
-"""Libraries that call methods of the user's modules, which are not functions of arrays alone."""
+_OF_MODULES = ("equinox", "flax", "haiku", "keras", "numpyro")
+"""Libraries that call methods of the user's modules, or models that hand values to the library
+inside (`numpyro.sample`), which are not functions of arrays alone."""
 
 
 def eager(evidence: Evidence) -> Advice | None:

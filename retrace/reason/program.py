@@ -7,7 +7,7 @@ from functools import cached_property
 
 from retrace.compare.equation import primitive
 from retrace.compare.programs import Difference, Kind, compare
-from retrace.model import Change, Component, Listing, Miss, Value, ValueChange
+from retrace.model import Change, Component, FieldChange, Listing, Miss, Value, ValueChange
 from retrace.model.parts import OF_ARGUMENTS
 
 HELD = OF_ARGUMENTS | {Component.CLOSURE, Component.DEFAULTS}
@@ -70,7 +70,11 @@ class Comparison:
 
     @property
     def _holds_other_values(self) -> bool:
-        return any(change.component in HELD for change in self._changes)
+        # The static data of a tree gets into a program as static arguments do.
+        return any(
+            change.component in HELD or isinstance(change, FieldChange)
+            for change in self._changes
+        )
 
     @cached_property
     def calls_back(self) -> bool:

@@ -219,6 +219,9 @@ def tree_structure(evidence: Evidence) -> Advice:
         return ReuseObject(paths=equal, in_tree=True, proof=_same_program(evidence))
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
+    if is_function(first) and _differs(evidence) and not is_another_function(first):
+        held, unsure = _fields(first), _may_be_equal(evidence)
+        return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
     fields = [change for change in own if isinstance(change, FieldChange)]
     if (unused := _unused(evidence, fields, in_tree=True)) is not None:
         return unused

@@ -35,6 +35,7 @@ from retrace.model.advice import (
     OneCallStyle,
     OneReceiver,
     OneStructure,
+    PassHeld,
     Proof,
     ReuseObject,
     ToArgument,
@@ -335,6 +336,33 @@ def test_a_body_that_holds_other_values_is_not_to_be_defined_once(judge_all: Jud
     for loop in loops:
         assert isinstance(loop.fix, DefineBodyOnce) and loop.fix.proof is Proof.MEANING
         assert {*loop.fix.holds} == {"a", "f"}
+
+
+def test_a_static_field_that_holds_other_arrays_is_not_told_to_be_kept(
+    judge_all: JudgeAll,
+) -> None:
+    """One that is kept would go on with the arrays of its first trace, in silence."""
+
+    @functools.partial(
+        jax.tree_util.register_dataclass, data_fields=["scale"], meta_fields=["transform"]
+    )
+    @dataclasses.dataclass
+    class Kernel:
+        scale: Any
+        transform: Any
+
+    @jax.jit
+    def condition(kernel: Kernel, x: Any) -> Any:
+        return jnp.sin(kernel.transform(x)) * kernel.scale
+
+    def model(w: Any) -> Any:
+        return condition(Kernel(ones, lambda v: v * w), ones)
+
+    arrays = [jnp.float32(2), jnp.float32(3)]
+    verdict = [v for v in judge_all(lambda: [model(w) for w in arrays])[1] if v.changes][-1]
+    assert verdict.cause is Cause.TREE_STRUCTURE_CHANGED
+    assert isinstance(verdict.fix, PassHeld) and verdict.fix.unsure
+    assert verdict.fix.proof is Proof.MEANING and verdict.fix.paths == ("kernel.transform",)
 
 
 def test_a_body_is_compared_with_one_that_held_the_same(judge_all: JudgeAll) -> None:

@@ -1195,3 +1195,63 @@ def test_a_structure_that_the_class_of_a_static_argument_decides_is_no_step(
     jax.clear_caches()
     found, _ = planned(mixed, frozenset())
     assert any(map(about_structure, found.steps))
+
+
+def test_a_number_of_axes_is_a_step_only_where_the_sizes_fit(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def rows(x: Any) -> Any:
+        return jnp.sin(jnp.atleast_2d(x))
+
+    def program(*shapes: tuple[int, ...]) -> list[str]:
+        found = plan(*judge_all(lambda: [rows(np.ones(s, np.float32)) for s in shapes]))
+        return [change.family for step in found.steps for change in step.proposal.changes]
+
+    assert program((2,), (300, 2)) == []
+    assert program((7,), (1, 7)) == ["rank"]
+
+
+def test_two_functions_over_two_structures_are_two_programs(judge_all: JudgeAll) -> None:
+    """Nothing that is passed makes one of them."""
+
+    @functools.partial(jax.jit, static_argnames="field")
+    def solve(field: Any, y: Any) -> Any:
+        return field(y)
+
+    def program(one: Any, other: Any) -> None:
+        solve(field=one, y=np.ones(3, np.float32))
+        solve(field=other, y=(np.ones(3, np.float32),))
+
+    def plain(y: Any) -> Any:
+        return jnp.sin(y)
+
+    def pair(y: Any) -> Any:
+        return y[0] * 2 + jnp.cos(y[0])
+
+    assert plan(*judge_all(lambda: program(plain, pair))).steps == ()
+
+
+def test_a_step_of_two_changes_stands_where_its_saving_is(judge_all: JudgeAll) -> None:
+    """It is only found once no single change saves anything more."""
+
+    @jax.jit
+    def small(x: Any) -> Any:
+        return x + 1
+
+    def large() -> Any:
+        @jax.jit
+        def deep(x: Any) -> Any:
+            for number in range(60):
+                x = jnp.sin(x) @ jnp.cos(x.T) @ x * number
+            return x
+
+        return deep
+
+    def program() -> None:
+        for shape in ((7,), (1, 7)):
+            small(np.ones(shape, np.float32))
+        for size in (20, 30):
+            large()(np.ones((size, 4), np.float32))
+
+    steps = plan(*judge_all(program)).steps
+    assert [len(step.proposal.changes) for step in steps] == [2, 1]
+    assert steps[0].gone.seconds.low > steps[1].gone.seconds.high
