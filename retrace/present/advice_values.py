@@ -40,13 +40,13 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             kept = f"for each setting keep one {one}" if advice.varies else f"keep one {one}"
             return f"{kept} and reuse it as {who}: {package} treats a new one as different"
         case model.CompareByValue(type=type_, held=held):
-            if advice.varies:
+            if advice.varies and not held:
                 return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"
             text = f"pass the same {quoted(type_)} object as {who} every time"
             if held:
                 return (
-                    f"{text}; one that is created again must also hold the same {names(held)}, "
-                    "and needs an `__eq__` and a `__hash__` by value"
+                    f"{text}; one that is created again must hold the same {names(held)} and be "
+                    "equal to it (`==`)"
                 )
             return (
                 f"{text}, or give the class an `__eq__` and a `__hash__` by value, as a frozen "

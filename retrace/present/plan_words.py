@@ -267,6 +267,8 @@ def _compared(change: Change, advice: Advice) -> str:
     if advice.package is not None:
         kind = quoted(advice.type.rpartition(".")[2])
         return f"keep one {kind} for equal settings ({change.seen} created)"
+    if advice.held:
+        return f"one object for {_what(change)}"  # functions inside it only equal themselves
     seen = f" ({change.seen} values, {change.programs} programs)" if change.programs else ""
     return f"compare {_what(change)} by value{seen}"
 

@@ -44,7 +44,7 @@ from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.evidence import is_function, named_changes, types_of
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
-from retrace.reason.traits import looks_equal
+from retrace.reason.traits import looks_equal, looks_the_same
 
 _Kind = TypeVar("_Kind", bound=Advice)
 Rule: TypeAlias = Callable[[list[Verdict]], None]
@@ -196,7 +196,7 @@ def _unify_functions(history: list[Verdict]) -> None:
     for one in _advice_of_kind(history, ToArgument):
         if one.function is not None:
             held[one.function].append(one)
-    others = [verdict for verdict in history if verdict.program_change != "identical"]
+    others = [one for one in history if one.program_change not in (None, "identical")]
     for path, change in _differing(others).items():
         if path not in held and is_function(change):
             # Functions over values that change the program: no single one can replace them.
@@ -255,6 +255,7 @@ def _differing(history: list[Verdict]) -> dict[str, Change]:
         if change.component in OF_ARGUMENTS
         and change.path is not None
         and not looks_equal(change)
+        and not (verdict.program_change == "identical" and looks_the_same(change))
     }
 
 

@@ -36,7 +36,7 @@ from retrace.reason.evidence import (
 )
 from retrace.reason.fields import field_changes, held_functions
 from retrace.reason.program import numbers
-from retrace.reason.traits import is_remade, looks_equal
+from retrace.reason.traits import is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
 
 _BY_IDENTITY = re.compile(r".*#\d+")
@@ -80,7 +80,7 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         file = evidence.miss.function.file
         package = package_of(file) if evidence.miss.function.in_library else None
         return ReuseObject(paths=paths, package=package, proof=_same_program(evidence))
-    if looks_equal(first):
+    if looks_equal(first) or (_is_same_program(evidence) and looks_the_same(first)):
         file, type_ = evidence.miss.function.file, types_of(first)[1]
         package = package_of(file) if evidence.miss.function.in_library else None
         return CompareByValue(
@@ -109,7 +109,9 @@ def _one_type(evidence: Evidence, paths: tuple[str, ...], types: set[str]) -> Ad
 
 def _same_program(evidence: Evidence) -> Proof:
     """What shows that one value suits both calls: the same program, or nothing."""
-    return Proof.MEANING if _differs(evidence) else Proof.PROGRAM
+    program = evidence.program
+    unknown = program is not None and program.kind is None and program.calls_back
+    return Proof.MEANING if unknown or _differs(evidence) else Proof.PROGRAM
 
 
 def _holds_other(paths: tuple[str, ...], parts: Iterable[Change]) -> Advice:
@@ -136,6 +138,10 @@ def _differs(evidence: Evidence) -> bool:
     return evidence.program is not None and evidence.program.kind not in (None, "identical")
 
 
+def _is_same_program(evidence: Evidence) -> bool:
+    return evidence.program is not None and evidence.program.kind == "identical"
+
+
 def _may_be_equal(evidence: Evidence) -> bool:
     """Whether the programs differ at most in arrays whose contents were not compared."""
     return evidence.program is not None and evidence.program.captures_others
@@ -145,10 +151,10 @@ def _unused(
     evidence: Evidence, own: Sequence[FieldChange | NamedChange], *, in_tree: bool
 ) -> Advice | None:
     """What to do about values that lead to the same program."""
-    if evidence.program is None or evidence.program.kind != "identical":
+    if not _is_same_program(evidence):
         return None
-    if any(is_function(change) or looks_equal(change) for change in own):
-        return None
+    if any(is_function(change) or looks_the_same(change) for change in own):
+        return None  # the program may well depend on what is the same in both
     found = [change for each in own for change in (field_changes(each) or (each,))]
     # An omitted value, or None, is not another type of the same thing.
     types = [
@@ -212,8 +218,8 @@ def tree_structure(evidence: Evidence) -> Advice:
     if equal and _differs(evidence):
         unsure = _may_be_equal(evidence)
         return PassHeld(paths=equal, alike=True, unsure=unsure, proof=Proof.MEANING)
-    is_same = evidence.program is not None and evidence.program.kind == "identical"
-    if not equal and is_same and held_functions(first):
+    is_same = _is_same_program(evidence)
+    if not equal and is_same and (held_functions(first) or looks_the_same(first)):
         equal = paths  # one object suits both, whatever else it holds
     if equal:
         return ReuseObject(paths=equal, in_tree=True, proof=_same_program(evidence))

@@ -222,6 +222,13 @@ def looks_equal(change: Change) -> bool:
     return old == new is not None
 
 
+def looks_the_same(change: Change) -> bool:
+    """Whether nothing that was recorded of the two sides differs, be it everything or not."""
+    old, new = values_of(change)
+    alike = old is not None and new is not None and same_content(old, new)
+    return alike and not change.exact and not is_remade(change)
+
+
 def is_placed_later(change: ShardingChange) -> bool:
     """Whether an array was uncommitted, or its placement undecided, and is now placed."""
     old, new = change.old, change.new

@@ -338,6 +338,41 @@ def test_a_body_that_holds_other_values_is_not_to_be_defined_once(judge_all: Jud
         assert {*loop.fix.holds} == {"a", "f"}
 
 
+def test_an_object_that_looks_the_same_is_not_told_to_be_left_out(judge_all: JudgeAll) -> None:
+    """The program is the same for both, but for what was read from them."""
+
+    class Strategy:
+        def __init__(self, size: int, rate: Any) -> None:
+            self.size, self.scale = size, lambda x: x * rate
+
+        @functools.partial(jax.jit, static_argnames="self")
+        def ask(self, x: Any) -> Any:
+            return x + self.size
+
+    rate = jnp.float32(0.1)
+    found = judge_all(lambda: [Strategy(16, rate).ask(ones) for _ in range(3)])[1]
+    fixes = [verdict.fix for verdict in found if verdict.changes]
+    assert [type(fix) for fix in fixes] == [CompareByValue] * 2
+    assert all(isinstance(fix, CompareByValue) and not fix.varies for fix in fixes)
+
+
+def test_what_a_callback_holds_is_unknown_and_not_different(judge_all: JudgeAll) -> None:
+    @functools.partial(jax.jit, static_argnums=0)
+    def solve(field: Any, y: Any) -> Any:
+        y = field(y)
+        jax.debug.callback(lambda _: None, y)
+        return y
+
+    scale = jnp.float32(2)
+
+    def simulate(scale: Any) -> None:
+        solve(lambda y: y * scale, ones)
+
+    found = judge_all(lambda: [simulate(scale) for _ in range(3)])[1]
+    fixes = [verdict.fix for verdict in found if verdict.cause is Cause.STATIC_ARGUMENT_CHANGED]
+    assert [(type(fix), fix and fix.proof) for fix in fixes] == [(ReuseObject, Proof.MEANING)] * 2
+
+
 def test_a_static_field_that_holds_other_arrays_is_not_told_to_be_kept(
     judge_all: JudgeAll,
 ) -> None:
