@@ -20,6 +20,7 @@ from retrace.model.advice import (
     FewSizes,
     InCallback,
     JitInit,
+    Library,
     LibraryCall,
     Proof,
     Sure,
@@ -41,6 +42,8 @@ _MIN_REPEATS = 3
 """Minimum number of programs for one operation on a line to count as repeated."""
 _MIN_PROGRAMS = 10
 """Minimum number of programs for a cause to be reported."""
+_MIN_LOOPS = 2
+"""Minimum number of times that a line compiled a library's loop again."""
 _DRIVER_NAMES = frozenset(("main", "__init__", "__post_init__", "__new__", "setUp", "setup"))
 _MIN_SAVED = 0.05
 """Seconds that must certainly be saved for a step to be worthwhile."""
@@ -77,7 +80,7 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
     """The causes of eager operations that the user could change.
 
     What a library runs within one call or import is left out: there is nothing to change in the
-    user's program.
+    user's program. But a loop whose body it creates at each call compiles once in a jitted call.
     """
     called: dict[Hashable, list[Verdict]] = {}
     lines: dict[tuple[str, int], list[Verdict]] = {}
@@ -101,6 +104,7 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
         elif isinstance(advice, LibraryCall):
             inside.setdefault((site.file, site.line), []).append(verdict)
     yield from _called(called)
+    yield from _loops(verdicts)
     yield from _own(lines, inside, _drivers(verdicts))
 
 
@@ -140,6 +144,28 @@ def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
                 verdicts=tuple(members),
                 certain=again,
                 advice=advice,
+            )
+
+
+def _loops(verdicts: Iterable[Verdict]) -> Iterator[Root]:
+    """Lines that call a library which defines the body of an eager loop at each call."""
+    lines: dict[Line, list[Verdict]] = {}
+    for verdict in verdicts:
+        site, fix = verdict.miss.call_site, verdict.fix
+        if verdict.miss.parent is not None or site is None or site.in_library:
+            continue
+        if isinstance(fix, Library) and fix.is_body and fix.maker:
+            lines.setdefault((site.file, site.line), []).append(verdict)
+    for members in lines.values():
+        site = members[0].miss.call_site
+        again = [one for one in members if one.program is not None and one.program.is_wasted]
+        if site is not None and len(members) >= _MIN_LOOPS:
+            yield Root(
+                family="eager",
+                site=site,
+                verdicts=tuple(members),
+                certain=tuple(again),
+                advice=members[0].fix,
             )
 
 

@@ -18,8 +18,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             )
         case model.Library(name=name, package=where, maker=maker, is_body=True) if maker:
             return (
-                f"`{maker}` of {where} creates {quoted(name)} again at each call: nothing to "
-                "change here, unless this call can be part of a jitted function"
+                f"`{maker}` of {where} creates {quoted(name)} again at each call: if this call "
+                "takes and returns arrays, make it part of a jitted function; otherwise leave it"
             )
         case model.Library(name=name, package=where, is_body=True):
             return (

@@ -41,7 +41,7 @@ def of_operations(advice: Advice) -> str | None:
                 f"jit `{own}` if it takes and returns arrays alone and hands none to {package} "
                 "inside"
             )
-        case model.LibraryCall(name=name, package=package, layer=True):
+        case model.LibraryCall(name=name, package=package, pure=True):
             how = (
                 _JIT_OF_MODULES.get(package, "jax.jit")
                 if name.endswith("__call__")
@@ -97,15 +97,17 @@ def _init(name: str | None, package: str) -> str:
             f"holds nothing else, create it inside one jitted function "
             f"(`{_JIT_OF_MODULES[package]}`)"
         )
+    object_, given = ("optimizer", "params") if package == "optax" else ("model", "...")
     text = (
-        f"`{name}` of {package} creates its arrays one operation at a time: jit it and call the "
-        "result once, as in"
+        f"`{name}` of {package} creates its arrays one operation at a time: jit it once, as in "
+        f"`{name} = jax.jit({object_}.{name})`, and call `{name}({given})` in every place: a "
+        "place that is left compiles these operations itself"
     )
     if package == "optax":
-        return f"{text} `jax.jit(optimizer.{name})(params)`"
+        return text
     return (
-        f"{text} `jax.jit(model.{name})(...)`; if it takes a Python flag, bind that first: "
-        f"`jax.jit(partial(model.{name}, train=False))(...)`"
+        f"{text}; if it takes a Python flag, bind that first: "
+        f"`jax.jit(partial(model.{name}, train=False))`"
     )
 
 

@@ -43,6 +43,8 @@ _LAYERS = {
     "haiku": ("__call__", "apply_fn"),
 }
 """Methods that apply a layer or a whole model, according to their library."""
+_PURE = ("optax",)
+"""Libraries of which every function works in a jitted function."""
 _MODULES = ("equinox", "flax")
 """Libraries whose modules are trees of arrays, so that jitted functions can return them."""
 _OF_MODULES = ("equinox", "flax", "haiku", "keras", "numpyro")
@@ -149,11 +151,11 @@ def _through(through: str, called_back: str | None = None) -> Advice:
     if method == "__call__" and owner.endswith("Meta") and package in _MODULES:
         # It may hold only arrays, or a module that is also held elsewhere.
         return JitInit(package=package, proof=Proof.MEANING)
-    layer = method in _LAYERS.get(package, ())
+    pure = package in _PURE or method in _LAYERS.get(package, ())
     if method.endswith("_fn"):  # `chain.update_fn` is the `update` that users call
         name = method.removesuffix("_fn")
     of = None if package in _OF_MODULES else called_back
-    return LibraryCall(name=name, package=package, of=of, layer=layer, proof=Proof.MEANING)
+    return LibraryCall(name=name, package=package, of=of, pure=pure, proof=Proof.MEANING)
 
 
 def _imports(source: str | None) -> bool:

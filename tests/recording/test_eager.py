@@ -568,7 +568,7 @@ def test_the_state_of_an_optimizer_has_no_flag_to_bind(judge_all: JudgeAll) -> N
     jax.clear_caches()
     _, verdicts = judge_all(lambda: optax.adam(1e-3).init(params))
     (text,) = {advised(v.fix) for v in verdicts if isinstance(v.fix, JitInit)}
-    assert text.endswith("as in `jax.jit(optimizer.init)(params)`.")
+    assert "`init = jax.jit(optimizer.init)`" in text and "partial" not in text
 
 
 FITTING = """
@@ -690,6 +690,24 @@ def minimize(f, x):
     jitted = jax.jit(lambda x: solver.minimize(loss, x))
     again = planned(lambda: [jitted(x) for _ in range(3)])
     assert again.now.calls.high == 1 and again.now.eager.high == 0
+
+
+def test_a_loop_of_a_library_that_is_made_at_each_call_is_jitted_around(planned: Planned) -> None:
+    solvers = library(
+        "def solve(x):\n"
+        "    cond = lambda state: state[0] < 50\n"
+        "    body = lambda state: (state[0] + 1, jnp.tanh(state[1]) + 1)\n"
+        "    return jax.lax.while_loop(cond, body, (0, x))[1]\n"
+    )
+    x = np.ones(4, np.float32)
+    results: list[Any] = []
+    before = planned(lambda: [results.append(solvers.solve(x)) for _ in range(4)])
+    (step,) = before.steps
+    assert (step.sure, step.worth, step.gone.calls.low) == ("ask", True, 3)
+    jitted = jax.jit(solvers.solve)
+    after = planned(lambda: [results.append(jitted(x)) for _ in range(4)])
+    assert (after.now.calls.high, after.now.eager.high) == (1, 0)
+    assert len({result.tobytes() for result in map(np.asarray, results)}) == 1
 
 
 def _product(a: Any, b: Any) -> Any:

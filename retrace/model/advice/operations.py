@@ -51,13 +51,13 @@ class LibraryCall(Advice):
     package: str
     of: str | None = None
     """The user's function that the library calls and that runs them; None if the library does."""
-    layer: bool = False
-    """Whether it applies a layer of a model, which works in a jitted function."""
+    pure: bool = False
+    """Whether the call works in a jitted function, as a layer of a model or an update does."""
 
     @property
     def is_jittable(self) -> bool:
         """Whether the user can jit what runs the operations."""
-        return self.layer or self.of is not None
+        return self.pure or self.of is not None
 
 
 class JitBlock(Advice):
