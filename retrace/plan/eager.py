@@ -345,6 +345,8 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         advice = FewSizes(loop=True, body=body, proof=Proof.MEANING) if loop else None
         if group[0].joins:
             advice = FewSizes(joined=True)  # NumPy joins any number of arrays
+        elif not loop and any(one.program is not None and one.program.draws for one in again):
+            advice = FewSizes(draws=True, proof=Proof.MEANING)
         yield Root(
             family="eager-sizes",
             site=costliest.site,

@@ -61,12 +61,26 @@ def of_operations(advice: Advice) -> str | None:
                 "if this line runs often and no shape depends on data, put its operations into "
                 "one jitted function"
             )
+        case model.FewSizes():
+            return _few_sizes(advice)
+        case _:
+            return None
+
+
+def _few_sizes(advice: model.FewSizes) -> str:
+    match advice:
         case model.FewSizes(loop=True, body=body):
             once = "" if body is None else f"define {quoted(body)} once, outside, and "
             return (
                 "this loop compiles again for each size, jitted or not: if its input can be "
                 f"padded, {once}pad it to a few sizes with NumPy, and keep the carry unchanged "
                 "in the added steps (`jnp.where`); otherwise leave it"
+            )
+        case model.FewSizes(draws=True):
+            return (
+                "each size compiles the operations of this line again, but they draw random "
+                "numbers, which would be others for padded arrays or in NumPy: if that is all "
+                "the same, draw for a few sizes; otherwise leave it"
             )
         case model.FewSizes(grows=True):
             return (
@@ -79,14 +93,12 @@ def of_operations(advice: Advice) -> str | None:
                 "created at its final size, or join them with NumPy "
                 "(`np.concatenate`)"
             )
-        case model.FewSizes():
+        case _:
             return (
                 "each size compiles the operations of this line again: give it arrays of a few "
                 "sizes (a boolean mask gives a size for each count, `jnp.where` only one), "
                 "or compute it with NumPy"
             )
-        case _:
-            return None
 
 
 def _init(name: str | None, package: str) -> str:

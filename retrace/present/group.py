@@ -9,7 +9,7 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Detail, Stage, Verdict
-from retrace.model.advice import LeaveEager, LibraryCall
+from retrace.model.advice import FewSizes, LeaveEager, LibraryCall
 from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Proposal
 from retrace.present import verdict_detail
@@ -164,10 +164,12 @@ def _telling_operation(verdict: Verdict) -> tuple[bool, bool]:
     """How much the message of an eager operation says for all of its line.
 
     One that the user's own function ran below a library can be changed, those that the library
-    runs around it cannot; and a comparison with a repeated one says more than a first one.
+    runs around it cannot; where one draws random numbers, that holds for what is done with them;
+    and a comparison with a repeated one says more than a first one.
     """
     fix = verdict.fix
-    return isinstance(fix, LibraryCall) and fix.of is not None, bool(verdict.changes)
+    called = isinstance(fix, LibraryCall) and fix.of is not None
+    return called or (isinstance(fix, FewSizes) and fix.draws), bool(verdict.changes)
 
 
 class Sums:
@@ -175,7 +177,7 @@ class Sums:
 
     __slots__ = (
         *("_changed", "_types", "after", "derived", "details", "folded", "in_flight"),
-        *("nested", "on_disk", "operations", "raised", "runs", "stages"),
+        *("nested", "on_disk", "operations", "raised", "runs", "stages", "wasted"),
     )
 
     def __init__(self) -> None:
@@ -194,6 +196,8 @@ class Sums:
         self.derived: Counter[str] = Counter()
         self.after = 0.0
         """Seconds of derived programs."""
+        self.wasted = 0
+        """The number with the same program as the closest earlier key."""
         self._types: dict[int, str] = {}
         """Texts of changed arguments, by the hash of an argument and its type."""
         self._changed: Counter[str] = Counter()
@@ -207,6 +211,7 @@ class Sums:
             self.in_flight = miss.in_flight
         cache = miss.persistent_cache
         self.on_disk += cache is not None and cache.outcome == "hit"
+        self.wasted += verdict.program is not None and verdict.program.is_wasted
         self.runs.add(miss.run)
         if miss.raised is not None:
             self.raised[clean(miss.raised)] += 1
@@ -232,6 +237,7 @@ class Sums:
         self.nested |= other.nested
         self.folded += other.folded
         self.after += other.after
+        self.wasted += other.wasted
         for own, theirs in (
             (self.raised, other.raised),
             (self.derived, other.derived),

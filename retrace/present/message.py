@@ -18,7 +18,7 @@ from retrace.present.cards import words
 from retrace.present.changes import set_at, sides
 from retrace.present.detail import detail
 from retrace.present.group import Group
-from retrace.present.program import evidence
+from retrace.present.program import compared, evidence
 from retrace.present.view import View
 from retrace.present.words import (
     cells,
@@ -142,7 +142,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     if said_raised := what_raised(group):
         yield Line("raised", (said_raised,))
     yield Line("cost", (_cost(group),))
-    if group.cause is not Cause.EAGER_OP and (program := _program(view, verdict)):
+    if group.cause is not Cause.EAGER_OP and (program := compared(view, group)):
         yield Line("program", (program, *evidence(view, verdict)))
     if only := _only(view, group):
         yield Line("process", (only,))
@@ -325,30 +325,6 @@ def _cost(group: Group) -> str:
     if group.count > 1 and len(texts) > 1:
         text += f"   all {group.count:,}: {seconds(group.seconds)}"
     return text
-
-
-def _program(view: View, verdict: Verdict) -> str:
-    program, change = verdict.miss.program, verdict.program_change
-    held = "" if program is None else count(program.equations, "equation")
-    if verdict.nearest is None or change is None:
-        return ""
-    before = view.earlier(verdict.nearest, verdict.miss)
-    other = verdict.nearest.program
-    relation = {
-        "identical": f"identical to that of {before}",
-        "shapes-only": "none added or removed",
-        "constants-only": f"same as {before} except for constants",
-        "repeated": f"the same block repeated, {before} has "
-        f"{'' if other is None else format(other.equations, ',')}",
-        "different": "",
-    }.get(change, clean(change))
-    if change == "different":
-        if program is None or other is None:
-            return f"different from that of {before}"
-        if program.equations == other.equations:
-            return f"{held}, as many as {before}"
-        return f"{held}, {before} has {other.equations:,}"
-    return f"{held}, {relation}" if held else relation
 
 
 def _only(view: View, group: Group) -> str:

@@ -305,6 +305,8 @@ def _settings(change: Change, advice: Advice) -> str:
 def _few_sizes(change: Change, advice: Advice) -> str:
     if isinstance(advice, model.FewSizes) and advice.joined:
         return f"one array, or NumPy, where {_lines(change)} joins them"
+    if isinstance(advice, model.FewSizes) and advice.draws:
+        return f"draw random numbers for few sizes, on {_lines(change)}"
     return f"few lengths of the loop on {_lines(change)}"
 
 

@@ -8,6 +8,7 @@ from retrace.compare.programs import Constant, Difference, Repeated, Size
 from retrace.compare.rewired import Rewired
 from retrace.compare.source_lines import LineChange
 from retrace.model import Change, Dim, Frame, ShapeChange, Verdict
+from retrace.present.group import Group
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, place, times
 
@@ -155,3 +156,43 @@ def _lines(view: View, lines: Sequence[LineChange], most: int) -> Iterator[str]:
 
 def _times(number: int) -> str:
     return f" ({number:,} times)" if number > 1 else ""
+
+
+def compared(view: View, group: Group) -> str:
+    """How the program of the miss that is shown differs from that of its closest earlier key."""
+    text = _compared(view, group.shown)
+    return text and f"{text}{_others_wasted(group)}"
+
+
+def _compared(view: View, verdict: Verdict) -> str:
+    program, change = verdict.miss.program, verdict.program_change
+    held = "" if program is None else count(program.equations, "equation")
+    if verdict.nearest is None or change is None:
+        return ""
+    before = view.earlier(verdict.nearest, verdict.miss)
+    other = verdict.nearest.program
+    relation = {
+        "identical": f"identical to that of {before}",
+        "shapes-only": "none added or removed",
+        "constants-only": f"same as {before} except for constants",
+        "repeated": f"the same block repeated, {before} has "
+        f"{'' if other is None else format(other.equations, ',')}",
+        "different": "",
+    }.get(change, clean(change))
+    if change == "different":
+        if program is None or other is None:
+            return f"different from that of {before}"
+        if program.equations == other.equations:
+            return f"{held}, as many as {before}"
+        return f"{held}, {before} has {other.equations:,}"
+    return f"{held}, {relation}" if held else relation
+
+
+def _others_wasted(group: Group) -> str:
+    """How many of the other programs are as wasted as the one shown, if not all are alike."""
+    verdict, wasted = group.shown, group.sums.wasted
+    if wasted in (0, group.count):
+        return ""
+    if verdict.program_change == "identical":
+        return f" ({wasted:,} of {group.count:,} are; the others differ from theirs)"
+    return f" ({wasted:,} of {group.count:,} are identical to an earlier one)"

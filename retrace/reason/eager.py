@@ -63,6 +63,9 @@ def eager(evidence: Evidence) -> Advice | None:
         return JitBlock(proof=Proof.MEANING)  # called elsewhere: the shapes are unrelated
     if miss.bodies and same_work(evidence.nearest, miss) and by_size(evidence.changes):
         return FewSizes(loop=True, body=new_body(miss, evidence.nearest), proof=Proof.MEANING)
+    program = evidence.program
+    if program is not None and program.draws and by_size(evidence.changes):
+        return FewSizes(draws=True, proof=Proof.MEANING)
     # Under jit, shapes that change every round would miss every round, and an operation
     # that depends on data, such as a boolean mask, cannot be jitted at all.
     if same_work(evidence.nearest, miss) and any(map(grows, evidence.changes)):

@@ -14,6 +14,7 @@ HELD = OF_ARGUMENTS | {Component.CLOSURE, Component.DEFAULTS}
 """The ways in which a Python value gets into a program."""
 _PRINTS = frozenset(("debug_callback", "debug_print"))
 _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
+_RANDOM = frozenset(("random_bits", "random_gamma", "threefry2x32", "rng_bit_generator"))
 
 
 class Comparison:
@@ -79,11 +80,19 @@ class Comparison:
     @cached_property
     def calls_back(self) -> bool:
         """Whether the program runs Python code, which may hold things no program shows."""
+        return self._runs(_CALLBACKS)
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether the program draws random numbers, which depend on how many it draws."""
+        return self._runs(_RANDOM)
+
+    def _runs(self, primitives: frozenset[str]) -> bool:
         found = self.listings()
         waiting, seen = [] if found is None else [found[1]], set[str]()
         while waiting:
             listing = waiting.pop()
-            if any(primitive(text) in _CALLBACKS for text in listing.equations):
+            if any(primitive(text) in primitives for text in listing.equations):
                 return True
             for each in listing.inner.values():
                 if each not in seen and each in self._listings:

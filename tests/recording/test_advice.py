@@ -42,6 +42,10 @@ from retrace.model.advice import (
     What,
 )
 from retrace.present.detail import detail
+from retrace.present.program import compared
+from retrace.present.sentences import explanation
+from retrace.present.tally import Tally
+from retrace.present.view import View
 from tests.recording.conftest import JudgeAll
 
 ones = np.ones(4, np.float32)
@@ -404,12 +408,17 @@ def test_a_body_is_compared_with_one_that_held_the_same(judge_all: JudgeAll) -> 
     def run(k: float) -> None:
         jax.lax.fori_loop(0, 5, lambda _, carry: carry * k + 1, np.float32(0))
 
-    found = judge_all(lambda: [run(k) for k in (1.0, 2.0, 1.0)])[1]
+    recording, found = judge_all(lambda: [run(k) for k in (1.0, 2.0, 1.0)])
     first, second, third = [verdict for verdict in found if verdict.miss.bodies]
     assert second.nearest is first.miss and third.nearest is first.miss
     held = [[change.path for change in verdict.changes] for verdict in (second, third)]
     assert "k" in held[0] and "k" not in held[1]
     assert third.program is not None and third.program.is_wasted
+    view = View(recording, found)
+    told = [explanation(view, verdict) for verdict in (second, third)]
+    assert ["repeated" in text for text in told] == [False, True]
+    group = next(group for group in Tally.of(view).groups() if group.count == 2)
+    assert "(1 of 2 are" in compared(view, group)
 
 
 def test_only_the_body_that_was_defined_again_is_named(judge_all: JudgeAll) -> None:

@@ -692,6 +692,22 @@ def minimize(f, x):
     assert again.now.calls.high == 1 and again.now.eager.high == 0
 
 
+def test_random_numbers_of_several_sizes_are_not_to_be_padded(judge_all: JudgeAll) -> None:
+    """A shuffle of a padded array is another one, and NumPy draws other numbers."""
+    key, x = jax.random.key(0), np.arange(99, dtype=np.float32)
+
+    def program() -> None:
+        for size in (30, 45, 60, 75, 90):
+            jax.random.permutation(key, jnp.asarray(x[:size]))
+
+    recording, verdicts = judge_all(program)
+    step = eager(plan(recording, verdicts))["eager-sizes"]
+    assert isinstance(step.proposal.advice, FewSizes) and step.proposal.advice.draws
+    assert step.sure == "ask"
+    shuffles = [v.fix for v in verdicts if "shuffle" in v.miss.function.jax_name and v.changes]
+    assert all(isinstance(fix, FewSizes) and fix.draws for fix in shuffles) and shuffles
+
+
 def test_a_loop_of_a_library_that_is_made_at_each_call_is_jitted_around(planned: Planned) -> None:
     solvers = library(
         "def solve(x):\n"

@@ -75,5 +75,7 @@ class FewSizes(Advice):
     """Whether it joins a different number of arrays each time."""
     loop: bool = False
     """Whether it is a JAX loop, which compiles for each size wherever it is called."""
+    draws: bool = False
+    """Whether it draws random numbers, which would be others for another size."""
     body: str | None = None
     """Its body, if that is a new function object too and makes it compile again."""

@@ -23,11 +23,13 @@ def _operation(case: Case) -> str:
 def _body(case: Case) -> str:
     bodies = list(dict.fromkeys(name(body) for body in case.miss.bodies))
     were = "were" if len(bodies) > 1 else "was"
+    program = case.verdict.program
+    is_same = program is None or program.kind in (None, "identical")
+    repeated = f" The work of {case.before} was repeated." if is_same else ""
     return (
         f"An eager `{operation(case.miss)}` was {did(case.miss)} because "
         f"{listed([f'`{body}`' for body in bodies]) or 'its body'} {were} defined again, "
-        "and JAX identifies the body of an eager loop or branch by object identity. The "
-        f"work of {case.before} was repeated."
+        f"and JAX identifies the body of an eager loop or branch by object identity.{repeated}"
     )
 
 
