@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 from retrace.model import (
+    JSON,
     Function,
     Key,
     Kind,
@@ -24,6 +26,9 @@ from retrace.model.parts import SETTINGS, Named, by_kind, unchanged
 
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
+_LINE = re.compile(r"(<function .+? at [^<>]+?):\d+>")
+"""A function inside a value. Two lambdas of a file look alike without their lines; if one took
+the place of the other, their programs differ."""
 _MAX_SITE = 4000
 _CALLED_AT = re.compile(r" at (.+):\d+(?=$| around )", re.DOTALL)
 
@@ -236,4 +241,19 @@ def _by_content(value: Value) -> Value:
     # For a value that was cut off, only the token stands for the rest.
     if is_cut(value.data, value.text, exact=value.exact):
         return value
-    return value._replace(token=None)
+    if "<function " not in value.text:
+        return value._replace(token=None)
+    text, data = _LINE.sub(r"\1>", value.text), _without_lines(value.data)
+    return value._replace(token=None, text=text, data=data)
+
+
+def _without_lines(data: JSON) -> JSON:
+    """The content without the lines of functions, which move when others are added above."""
+    if isinstance(data, str):
+        return _LINE.sub(r"\1>", data)
+    if isinstance(data, list):
+        return [_without_lines(item) for item in cast(list[JSON], data)]
+    if isinstance(data, dict):
+        fields = cast(dict[str, JSON], data)
+        return {name: _without_lines(field) for name, field in fields.items()}
+    return data

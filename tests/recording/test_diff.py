@@ -197,6 +197,22 @@ make(False)(np.ones(3, np.float32))
     assert found.is_equal
 
 
+def test_a_static_function_that_moved_is_the_same_and_another_program_is_told(
+    folder: Path,
+) -> None:
+    text = """
+import functools, jax, numpy as np
+@functools.partial(jax.jit, static_argnums=0)
+def run(f, x):
+    return f(x)
+run(lambda x: x * 2, np.ones(3, np.float32))
+"""
+    base = written(folder, "static", text)
+    assert held(base, written(folder, "static-moved", f"# More.\n{text}")).is_equal
+    found = held(base, written(folder, "static-other", text.replace("x * 2", "x - 1")))
+    assert not found.is_equal and [program.kind for program in found.programs] == ["different"]
+
+
 def test_eager_operations_are_known_by_their_lines(folder: Path) -> None:
     text = "import jax.lax as lax, numpy as np\n\n"
     text += "lax.add(np.ones(3), np.ones(3))\n\nlax.add(np.ones((2, 2)), np.ones((2, 2)))\n"
