@@ -28,7 +28,7 @@ def advised(advice: Advice) -> str:
     if advice.others:
         others = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in advice.others]
         text += f"; {listed(others, _MAX_OTHERS)} changed too"
-    if advice.passed_by and not isinstance(advice, PadBatch):
+    if advice.passed_by and advice.paths and not isinstance(advice, PadBatch):
         text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
     if advice.jitted_by:
         who = advice.jitted_by

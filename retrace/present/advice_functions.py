@@ -11,6 +11,11 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
     """What to do about a function object, its options, its state or its body."""
     asks = advice.proof is Proof.MEANING
     match advice:
+        case model.Library(name=name, package=where, holder=holder) if holder == name:
+            return (
+                f"{quoted(name)} is an object of {where}, and each call has a new one: create it "
+                f"once and use that for all calls; if {where} creates it, report it there"
+            )
         case model.Library(name=name, package=where, holder=holder) if holder:
             return (
                 f"{quoted(name)} is a method of a new {quoted(holder)} each time: create that "

@@ -68,8 +68,8 @@ def sentence(proposal: Proposal) -> str:
     text = _sentence(proposal)
     if not proposal.passed_by or (proposal.advice is not None and proposal.sizes is None):
         return text
-    one = len(proposal.changes[0].paths) == 1
-    return f"{text[:-1]}; {who_passes(proposal.passed_by, one=one)}."
+    by = who_passes(proposal.passed_by, one=len(proposal.changes[0].paths) == 1)
+    return text if by in text else f"{text[:-1]}; {by}."
 
 
 def _sentence(proposal: Proposal) -> str:

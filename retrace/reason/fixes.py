@@ -8,7 +8,7 @@ that depends on what the program means is phrased as a question.
 from __future__ import annotations
 
 from retrace.causes import Cause
-from retrace.model import Change, Component, Miss
+from retrace.model import Change, Component, Kind, Miss
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -108,6 +108,8 @@ def _library_advice(cause: Cause, miss: Miss) -> Advice:
     package = package_of(function.file)
     receiver = function.receiver if cause is Cause.METHOD_REBOUND else None
     holder = "" if receiver is None else receiver.type.rpartition(".")[2]
+    if function.kind is Kind.CALLABLE:
+        holder = function.name  # whoever created it, it is an object and no function
     return Library(
         name=function.name,
         package=package,

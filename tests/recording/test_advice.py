@@ -41,6 +41,7 @@ from retrace.model.advice import (
     ToArgument,
     What,
 )
+from retrace.present.advice import advised
 from retrace.present.detail import detail
 from retrace.present.program import compared
 from retrace.present.sentences import explanation
@@ -166,6 +167,22 @@ def test_only_who_jits_a_function_decides_what_is_static(
     fix, avoidable = last(program)
     assert isinstance(fix, ToArgument)
     assert (fix.jitted_by, avoidable) == (("sphere", "maybe") if decorator else ("", "yes"))
+
+
+def test_an_object_of_a_library_that_the_user_makes_is_no_method_of_it(last: Last) -> None:
+    source = """
+import jax
+class Loss:
+    def __call__(self, x):
+        return x.sum()
+def fit(loss, x):
+    return jax.jit(loss)(x)
+"""
+    own: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+    fix, _ = last(lambda: [own["fit"](own["Loss"](), ones[:size]) for size in (2, 3)])
+    assert isinstance(fix, Library) and (fix.name, fix.holder) == ("Loss", "Loss")
+    assert "method" not in advised(fix)
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (1, 2, 2)])
