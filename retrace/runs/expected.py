@@ -86,7 +86,7 @@ def expected(found: Difference, text: str) -> Expected:
     # A miss with an equal one in the new recording was not removed.
     there = {pair.old.miss.id for pair in found.pairs if not pair.is_changed}
     # A function that runs operations one by one has no advice of a single miss.
-    jitted = sum(step.proposal.code in (JitInit.code, JitBlock.code) for step in steps)
+    jitted = sum(_jits(step) for step in steps)
     was_cut, cut = bool(cut_short(found.old.recording)), cut_short(found.new.recording)
     return Expected(
         numbers,
@@ -101,6 +101,12 @@ def expected(found: Difference, text: str) -> Expected:
         was_cut and bool(cut),
         jitted,
     )
+
+
+def _jits(step: Step) -> bool:
+    """Whether the step jits something for the first time: operations, or a library's loop."""
+    by_code = step.proposal.code in (JitInit.code, JitBlock.code)
+    return by_code or any(change.family == "eager" for change in step.proposal.changes)
 
 
 def _operation(verdict: Verdict) -> tuple[object, ...]:

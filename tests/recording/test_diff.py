@@ -365,6 +365,27 @@ def test_a_function_that_a_step_jits_is_traced_once(folder: Path) -> None:
     assert found.came_true
 
 
+LOOP = """
+import jax, numpy as np
+source = '''
+def solve(x):
+    return jax.lax.fori_loop(0, 5, lambda _, x: x * 2, x)
+'''
+own = {"jax": jax}
+exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+solve = own["solve"]
+for _ in range(4):
+    solve(np.ones(3, np.float32))
+"""
+
+
+def test_the_call_of_a_librarys_loop_that_a_step_jits_is_traced_once(folder: Path) -> None:
+    jitted = LOOP.replace('own["solve"]\n', 'jax.jit(own["solve"])\n')
+    old = written(folder, "loop", LOOP)
+    assert expected(held(old, written(folder, "loop-jitted", jitted)), "1").came_true
+    assert not expected(held(old, old), "1").came_true
+
+
 def test_a_step_that_came_true_and_one_that_did_not(folder: Path, retrace: Run) -> None:
     old = written(folder, "planned", PLANNED)
     applied = PLANNED.replace(', static_argnames="by"', "").replace(
