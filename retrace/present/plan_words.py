@@ -46,8 +46,16 @@ def titles(steps: Sequence[Step]) -> list[str]:
             if len(members) > 1:
                 texts = [apart(steps[index], nth) for nth, index in enumerate(members, 1)]
                 for index, text in zip(members, texts, strict=True):
-                    found[index] += text if len(set(texts)) > 1 else ""
+                    if len(set(texts)) > 1:
+                        found[index] = _with(found[index], text)
     return found
+
+
+def _with(named: str, text: str) -> str:
+    """A title with what distinguishes it: `on line 5` rather than `on this line, line 5`."""
+    if text.startswith(", line ") and "this line" in named:
+        return named.replace("this line", text.removeprefix(", "))
+    return f"{named}{text}"
 
 
 def _by_function(step: Step, _: int) -> str:

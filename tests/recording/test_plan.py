@@ -670,12 +670,11 @@ def test_lines_of_different_sizes_are_steps_of_their_own(planned: Planned) -> No
         for size in range(4, 9):
             jax.lax.slice(x, (0,), (size,))
 
-    changes = [
-        change
-        for step in planned(program, frozenset())[0].steps
-        for change in step.proposal.changes
-    ]
+    steps = planned(program, frozenset())[0].steps
+    changes = [change for step in steps for change in step.proposal.changes]
     assert [(change.family, change.lines) for change in changes] == 2 * [("eager-sizes", 1)]
+    for step, told in zip(steps, titles(steps), strict=True):
+        assert told.endswith(f" line {step.proposal.line}") and "this" not in told
 
 
 def test_a_slice_to_each_size_and_what_runs_on_it_are_one_step(planned: Planned) -> None:
