@@ -101,7 +101,8 @@ def _sentence(proposal: Proposal) -> str:
 def _is_made_once(advice: Advice | None) -> bool:
     """Whether one object should be created and passed to every call."""
     by_value = isinstance(advice, model.CompareByValue) and bool(advice.held or advice.package)
-    return by_value or isinstance(advice, model.ReuseObject)
+    of_library = isinstance(advice, model.Library) and advice.holder == advice.name
+    return by_value or of_library or isinstance(advice, model.ReuseObject)
 
 
 _MEANT = {
@@ -138,7 +139,7 @@ def _padded(sizes: Sizes, others: str) -> str:
     text = f"{text}; {masked(sizes.along)}."
     if sizes.meant:
         text = f"{_meant(sizes.meant, sizes.along)} {text}"
-    return f"{others[:-1]}: {text}" if others else text
+    return f"{others[:-1]}; and {text}" if others else text
 
 
 def also(sizes: Sizes) -> str:
@@ -174,7 +175,7 @@ def _together(pairs: Pairs, others: str) -> str:
     text = f"{text}; {masked(pairs.along)}."
     if pairs.meant:
         text = f"{_meant(pairs.meant, pairs.along)} {text}"
-    return f"{others[:-1]}: {text}" if others else text
+    return f"{others[:-1]}; and {text}" if others else text
 
 
 def by(size: Sequence[int]) -> str:
