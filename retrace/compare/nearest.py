@@ -260,8 +260,7 @@ class _Group:
             # Lambdas of one notebook share a site: if the code differs, it is another lambda.
             alike = among & self._rows_by_code.get(function.code, 0)
         latest = self._misses[(alike or among).bit_length() - 1].function
-        is_again = bool(miss.bodies) or (not same and latest.code == function.code)
-        if is_again and (held := _held_values(miss)):
+        if not same and latest.code == function.code and (held := _held_values(miss)):
             # What a function holds is not part of the key, but explains what differs.
             own = among & self._rows_by_code.get(function.code, 0)
             differing: dict[int, int] = {}
@@ -271,7 +270,6 @@ class _Group:
                 differing[rows] = differing.get(rows, 0) + 1
             number, among = least(differing, own, everyone)
             alike = alike & among if number else among
-            same &= among
         pool = same or alike or among
         for look in _looks(miss.key) if pool & (pool - 1) else ():
             # A value that looks the same tells more than the latest one.
