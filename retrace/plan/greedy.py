@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from retrace.model import Verdict
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.model.row import Row
-from retrace.plan.candidate import VALUES, Candidate
+from retrace.plan.candidate import Candidate
 from retrace.plan.history import History
 from retrace.plan.ledger import Ledger
 from retrace.plan.replay import Mapped, Replay
@@ -191,5 +192,5 @@ def _is_another_program(verdict: Verdict, members: Members) -> bool:
     )
 
 
-_FUNCTIONS = frozenset(("function", "bodies", *VALUES))
+_FUNCTIONS = frozenset(("function", "bodies", *OF_ARGUMENTS))
 _STRUCTURES = frozenset(("tree", "rank"))

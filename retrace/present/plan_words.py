@@ -23,9 +23,12 @@ def title(proposal: Proposal) -> str:
     changes = proposal.changes
     if isinstance(proposal.advice, model.FewMapped) and any(c.family == "shape" for c in changes):
         changes = tuple([c for c in changes if c.family not in OF_CONTEXT])  # they follow
+    trees = {path for c in changes if c.family == "tree" for path in c.paths}
     texts: list[str] = []
     named: set[str] = set()
     for change in changes:
+        if change.family == "meta" and trees.issuperset(change.paths):
+            continue  # another container has its own static data
         words, what = _title(change, proposal), _what(change)
         if change.paths and what in named:
             # A second change of the same arguments: their names are long, and known by now.

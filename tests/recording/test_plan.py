@@ -1229,6 +1229,36 @@ def test_two_functions_over_two_structures_are_two_programs(judge_all: JudgeAll)
     assert plan(*judge_all(lambda: program(plain, pair))).steps == ()
 
 
+def test_a_container_with_static_data_of_its_own_can_be_one_container(
+    judge_all: JudgeAll,
+) -> None:
+    """Its data changed with its type, and arrays came in another order."""
+
+    class Frozen(dict[str, Any]):
+        pass
+
+    def flatten(one: Frozen) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        return tuple(one.values()), tuple(one.keys())
+
+    def unflatten(names: tuple[str, ...], given: Any) -> Frozen:
+        return Frozen(zip(names, given, strict=True))
+
+    jax.tree_util.register_pytree_node(Frozen, flatten, unflatten)
+
+    @jax.jit
+    def step(nodes: Any) -> Any:
+        return Frozen(mass=nodes["mass"] + 1, area=nodes["area"] * 2)
+
+    def program() -> None:
+        nodes: Any = {"mass": np.ones(3, np.float32), "area": np.ones(3, np.float32)}
+        for _ in range(3):
+            nodes = step(nodes)
+
+    (one,) = plan(*judge_all(program)).steps
+    assert {change.family for change in one.proposal.changes} == {"meta", "tree"}
+    assert title(one.proposal) == "one structure for `nodes`"
+
+
 def test_a_step_of_two_changes_stands_where_its_saving_is(judge_all: JudgeAll) -> None:
     """It is only found once no single change saves anything more."""
 
