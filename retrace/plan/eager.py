@@ -8,12 +8,12 @@ two sizes of one thing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Miss, ShapeChange, Verdict
+from retrace.model import CallSite, ShapeChange, Verdict
 from retrace.model.advice import (
     Advice,
     AtImport,
@@ -27,11 +27,10 @@ from retrace.model.advice import (
 )
 from retrace.model.record import Record
 from retrace.model.row import Row
+from retrace.plan.calls import Call, Place, call_around, drivers_of
 from retrace.reason.eager import joins, new_body, of_caller
 from retrace.reason.sized import of_many_sizes, sized, sizes_of
 
-Place: TypeAlias = tuple[str, str]
-"""A file and a function in it."""
 Line: TypeAlias = tuple[str, int]
 """A file and a line in it."""
 Family: TypeAlias = Literal[
@@ -44,7 +43,6 @@ _MIN_PROGRAMS = 10
 """Minimum number of programs for a cause to be reported."""
 _MIN_LOOPS = 2
 """Minimum number of times that a line compiled a library's loop again."""
-_DRIVER_NAMES = frozenset(("main", "__init__", "__post_init__", "__new__", "setUp", "setup"))
 _MIN_SAVED = 0.05
 """Seconds that must certainly be saved for a step to be worthwhile."""
 
@@ -96,34 +94,17 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
             called.setdefault(("eager-callback", site.file, site.function), []).append(verdict)
         elif isinstance(advice, AtImport):
             called.setdefault(("eager-import", site.file, ""), []).append(verdict)
-        elif isinstance(advice, JitInit) and miss.entry is not None:
-            key = ("eager-init", miss.entry.file, miss.entry.line, miss.through)
+        elif isinstance(advice, JitInit):
+            at = miss.entry or site
+            key = ("eager-init", at.file, at.line, miss.through)
             called.setdefault(key, []).append(verdict)
-        elif advice is None or (isinstance(advice, LibraryCall) and advice.is_jittable):
+        elif advice is None or (isinstance(advice, LibraryCall) and advice.of is not None):
             lines.setdefault((site.file, site.line), []).append(verdict)
         elif isinstance(advice, LibraryCall):
             inside.setdefault((site.file, site.line), []).append(verdict)
     yield from _called(called)
     yield from _loops(verdicts)
-    yield from _own(lines, inside, _drivers(verdicts))
-
-
-def _drivers(verdicts: Iterable[Verdict]) -> frozenset[Place]:
-    """The user's functions that cannot be jitted as a whole, nor any function that calls them.
-
-    They call jitted functions, as a training loop does, or do something untraceable. A function
-    called `main` drives the rest of the script, as a test does; a constructor returns no arrays.
-    """
-    found: set[Place] = set()
-    for verdict in verdicts:
-        if verdict.miss.nested:
-            continue
-        driven = verdict.cause is not Cause.EAGER_OP
-        for line in _lines(verdict.miss):
-            driven = driven or line.untraceable or _is_driver(line.function)
-            if driven:
-                found.add((line.file, line.function))
-    return frozenset(found)
+    yield from _own(lines, inside, drivers_of(verdicts))
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
@@ -134,7 +115,7 @@ def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
         again: tuple[Verdict, ...] = ()
         family: Family = "eager-import"
         if isinstance(advice, JitInit):
-            family, site = "eager-init", first.entry
+            family, site = "eager-init", first.entry or site
         elif isinstance(advice, InCallback):
             family, again = "eager-callback", _again(members)
         if site is not None and (len(members) >= _MIN_PROGRAMS or len(again) >= _MIN_REPEATS):
@@ -190,32 +171,46 @@ def _own(
 
     Operations that libraries run below such a function go away with it.
     """
-    rest: dict[Call | Line, list[Verdict]] = {}
-    sites: dict[Line, CallSite] = {}
+    jitted: list[Verdict] = []
     of_sizes: list[_Sized] = []
-    for place, members in lines.items():
-        site = members[0].miss.call_site
-        if site is None:
-            continue
-        if again := of_many_sizes(members):
+    for members in lines.values():
+        site, again = members[0].miss.call_site, of_many_sizes(members)
+        if again and site is not None:
             of_sizes.append(_Sized(site, members, again, _sizes(again)))
-            continue
-        for verdict in members:
-            call = _call(verdict, drivers)
-            if call is not None and call.is_operator:
-                at = call.call_site(verdict)
-                rest.setdefault((at.file, at.line), []).append(verdict)
-                sites[at.file, at.line] = at
-            else:
-                rest.setdefault(call or place, []).append(verdict)
-                sites.setdefault(place, site)
+        else:
+            jitted += members
     by_sizes = list(_gathered(of_sizes, list(filter(None, map(sized, inside.values())))))
     yield from by_sizes
     taken = {verdict.miss.id for root in by_sizes for verdict in root.verdicts}
     below: dict[Call | None, list[Verdict]] = {}
     for verdict in chain.from_iterable(inside.values()):
-        if verdict.miss.id not in taken:
-            below.setdefault(_call(verdict, drivers), []).append(verdict)
+        if verdict.miss.id in taken:
+            continue
+        advice = of_caller(verdict.miss)
+        if isinstance(advice, LibraryCall) and advice.pure:
+            jitted.append(verdict)
+        else:
+            below.setdefault(call_around(verdict, drivers), []).append(verdict)
+    yield from _jitted(jitted, below, drivers)
+
+
+def _jitted(
+    jitted: Iterable[Verdict],
+    below: Mapping[Call | None, list[Verdict]],
+    drivers: frozenset[Place],
+) -> Iterator[Root]:
+    """Operations that one jitted function would compile together."""
+    rest: dict[Call | Line, list[Verdict]] = {}
+    sites: dict[Line, CallSite] = {}
+    for verdict in jitted:
+        call, site = call_around(verdict, drivers), verdict.miss.call_site
+        if call is not None and call.is_operator:
+            call, site = None, call.call_site(verdict)
+        if call is not None:
+            rest.setdefault(call, []).append(verdict)
+        elif site is not None:
+            sites[site.file, site.line] = site
+            rest.setdefault((site.file, site.line), []).append(verdict)
     for call, members in rest.items():
         if len(members) < _MIN_PROGRAMS:
             continue
@@ -227,65 +222,6 @@ def _own(
         else:
             site, function = sites[call], None
         yield Root(family="eager", site=site, verdicts=every, certain=(), function=function)
-
-
-class Call(Row):
-    """A call of a user's function that could be jitted as a whole."""
-
-    file: str
-    function: str
-
-    @property
-    def is_operator(self) -> bool:
-        """Whether it is a method that has no name where it is called: `model(x)`, `a @ b`."""
-        return self.function.rpartition(".")[2].startswith("__")
-
-    def call_site(self, verdict: Verdict) -> CallSite:
-        """The line that called it on the way to the operation, or its own line if unknown."""
-        lines = list(_with_callers(verdict.miss))
-        own = [i for i, (line, _) in enumerate(lines) if (line.file, line.function) == self][-1]
-        # A function that only forwards the call, such as a decorator's wrapper, is skipped.
-        asking = (line for line, above in lines[own + 1 :] if _is_called_whole(line, above))
-        return next(asking, lines[own][0])
-
-
-def _call(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
-    """The outermost user's function around the operation that could be jitted as a whole.
-
-    A local function that its enclosing function does not call usually comes from a decorator; it
-    is used only if there is nothing else. Around what a library called stands a function that
-    handed it over, which cannot be jitted as a whole.
-    """
-    site, advice = verdict.miss.call_site, of_caller(verdict.miss)
-    if site is not None and isinstance(advice, LibraryCall) and advice.of is not None:
-        return Call(site.file, site.function)
-    found = [
-        (line, above)
-        for line, above in _with_callers(verdict.miss)
-        if _is_named(line.function) and (line.file, line.function) not in drivers
-    ]
-    if not found:
-        return None
-    plain = [line for line, above in found if _is_called_whole(line, above)]
-    line = plain[-1] if plain else found[0][0]
-    return Call(line.file, line.function)
-
-
-def _lines(miss: Miss) -> tuple[CallSite, ...]:
-    """The user's lines around a miss, innermost first."""
-    return () if miss.call_site is None else (miss.call_site, *miss.callers)
-
-
-def _with_callers(miss: Miss) -> Iterator[tuple[CallSite, CallSite | None]]:
-    """The user's lines around a miss, each with the line that called its function."""
-    lines = _lines(miss)
-    return zip(lines, (*lines[1:], None), strict=False)
-
-
-def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:
-    """Whether the function belongs to a module, a class, or the function that calls it."""
-    outer, local, _ = line.function.rpartition(".<locals>.")
-    return not local or (above is not None and above.function == outer)
 
 
 class _Sized(Row):
@@ -380,13 +316,3 @@ def _sizes(again: tuple[Verdict, ...]) -> frozenset[object]:
         for size in pair
     )
     return of_arrays or frozenset(sizes_of(again))
-
-
-def _is_named(function: str) -> bool:
-    """Whether the function has a name, so that it could be jitted as it is."""
-    return not function.endswith(">")
-
-
-def _is_driver(function: str) -> bool:
-    name = function.rpartition(".")[2]
-    return name in _DRIVER_NAMES or name.startswith("test")

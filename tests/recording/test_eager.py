@@ -564,9 +564,10 @@ def test_what_is_computed_in_a_trace_did_not_run_outside_of_it(
 def test_the_state_of_an_optimizer_has_no_flag_to_bind(judge_all: JudgeAll) -> None:
     import optax
 
-    params = {str(n): np.ones((n, 3), np.float32) for n in range(2, 8)}
+    params = {str(n): np.ones((n, 3), np.float32) for n in range(2, 14)}
     jax.clear_caches()
-    _, verdicts = judge_all(lambda: optax.adam(1e-3).init(params))
+    recording, verdicts = judge_all(lambda: optax.adam(1e-3).init(params))
+    assert "eager-init" in eager(plan(recording, verdicts))
     (text,) = {advised(v.fix) for v in verdicts if isinstance(v.fix, JitInit)}
     assert "`init = jax.jit(optimizer.init)`" in text and "partial" not in text
 

@@ -868,19 +868,6 @@ def initializer_that_a_library_wraps(_: Fixed) -> None:
         model.apply(parameters, x)
 
 
-def loop_whose_body_a_library_defines(_: Fixed) -> None:
-    source = """
-def run(xs):
-    def body(carry, x):
-        return carry + x, x
-    return jax.lax.scan(body, jnp.float32(0), xs)
-"""
-    names: dict[str, Any] = {"jax": jax, "jnp": jnp}
-    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), names)
-    for _round in range(3):
-        names["run"](ones(7))
-
-
 def function_that_a_library_makes_at_each_call(_: Fixed) -> None:
     source = """
 def fit(x):
@@ -917,7 +904,6 @@ NOTHING_TO_CHANGE = (
     ahead_of_time,
     layers_of_several_widths,
     initializer_that_a_library_wraps,
-    loop_whose_body_a_library_defines,
 )
 
 

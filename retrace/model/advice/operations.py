@@ -54,11 +54,6 @@ class LibraryCall(Advice):
     pure: bool = False
     """Whether the call works in a jitted function, as a layer of a model or an update does."""
 
-    @property
-    def is_jittable(self) -> bool:
-        """Whether the user can jit what runs the operations."""
-        return self.pure or self.of is not None
-
 
 class JitBlock(Advice):
     """Put a line's operations into one jitted function."""

@@ -1,0 +1,104 @@
+"""Which of the user's functions around an eager operation could be jitted as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from retrace.causes import Cause
+from retrace.model import CallSite, Miss, Verdict
+from retrace.model.advice import LibraryCall
+from retrace.model.row import Row
+from retrace.reason.eager import of_caller
+
+Place: TypeAlias = tuple[str, str]
+"""A file and a function in it."""
+
+_DRIVER_NAMES = frozenset(("main", "__init__", "__post_init__", "__new__", "setUp", "setup"))
+
+
+def drivers_of(verdicts: Iterable[Verdict]) -> frozenset[Place]:
+    """The user's functions that cannot be jitted as a whole, nor any function that calls them.
+
+    They call jitted functions, as a training loop does, or do something untraceable. A function
+    called `main` drives the rest of the script, as a test does; a constructor returns no arrays.
+    """
+    found: set[Place] = set()
+    for verdict in verdicts:
+        if verdict.miss.nested:
+            continue
+        driven = verdict.cause is not Cause.EAGER_OP
+        for line in _lines(verdict.miss):
+            driven = driven or line.untraceable or _is_driver(line.function)
+            if driven:
+                found.add((line.file, line.function))
+    return frozenset(found)
+
+
+class Call(Row):
+    """A call of a user's function that could be jitted as a whole."""
+
+    file: str
+    function: str
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is a method that has no name where it is called: `model(x)`, `a @ b`."""
+        return self.function.rpartition(".")[2].startswith("__")
+
+    def call_site(self, verdict: Verdict) -> CallSite:
+        """The line that called it on the way to the operation, or its own line if unknown."""
+        lines = list(_with_callers(verdict.miss))
+        own = [i for i, (line, _) in enumerate(lines) if (line.file, line.function) == self][-1]
+        # A function that only forwards the call, such as a decorator's wrapper, is skipped.
+        asking = (line for line, above in lines[own + 1 :] if _is_called_whole(line, above))
+        return next(asking, lines[own][0])
+
+
+def call_around(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
+    """The outermost user's function around the operation that could be jitted as a whole.
+
+    A local function that its enclosing function does not call usually comes from a decorator; it
+    is used only if there is nothing else. Around what a library called stands a function that
+    handed it over, which cannot be jitted as a whole.
+    """
+    site, advice = verdict.miss.call_site, of_caller(verdict.miss)
+    if site is not None and isinstance(advice, LibraryCall) and advice.of is not None:
+        return Call(site.file, site.function)
+    found = [
+        (line, above)
+        for line, above in _with_callers(verdict.miss)
+        if _is_named(line.function) and (line.file, line.function) not in drivers
+    ]
+    if not found:
+        return None
+    plain = [line for line, above in found if _is_called_whole(line, above)]
+    line = plain[-1] if plain else found[0][0]
+    return Call(line.file, line.function)
+
+
+def _lines(miss: Miss) -> tuple[CallSite, ...]:
+    """The user's lines around a miss, innermost first."""
+    return () if miss.call_site is None else (miss.call_site, *miss.callers)
+
+
+def _with_callers(miss: Miss) -> Iterator[tuple[CallSite, CallSite | None]]:
+    """The user's lines around a miss, each with the line that called its function."""
+    lines = _lines(miss)
+    return zip(lines, (*lines[1:], None), strict=False)
+
+
+def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:
+    """Whether the function belongs to a module, a class, or the function that calls it."""
+    outer, local, _ = line.function.rpartition(".<locals>.")
+    return not local or (above is not None and above.function == outer)
+
+
+def _is_named(function: str) -> bool:
+    """Whether the function has a name, so that it could be jitted as it is."""
+    return not function.endswith(">")
+
+
+def _is_driver(function: str) -> bool:
+    name = function.rpartition(".")[2]
+    return name in _DRIVER_NAMES or name.startswith("test")
