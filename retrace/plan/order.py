@@ -102,13 +102,19 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
 
 
 def _insert(drafts: list[_Draft], draft: _Draft) -> None:
-    """Insert a step by the seconds that it certainly saves; the others keep their order."""
-    step = draft.step
+    """Insert a step by the seconds that it certainly saves, then by those that it may save.
+
+    The others keep their order.
+    """
     for position, (other, _) in enumerate(drafts):
-        if (step.worth, step.gone.seconds.low) > (other.worth, other.gone.seconds.low):
+        if _rank(draft.step) > _rank(other):
             drafts.insert(position, draft)
             return
     drafts.append(draft)
+
+
+def _rank(step: Step) -> tuple[bool, float, float]:
+    return step.worth, step.gone.seconds.low, step.gone.seconds.high
 
 
 def _added_up(drafts: Sequence[_Draft], ledger: Ledger) -> Plan:

@@ -24,7 +24,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
         case model.Library(name=name, package=where, maker=maker, is_body=True) if maker:
             return (
                 f"`{maker}` of {where} creates {quoted(name)} again at each call: if this call "
-                "takes and returns arrays, make it part of a jitted function; otherwise leave it"
+                "takes and returns arrays, make it part of a jitted function, with what changes "
+                "as its arguments; otherwise leave it"
             )
         case model.Library(name=name, package=where, is_body=True):
             return (
@@ -164,10 +165,14 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 "new loop at each call"
             )
         case model.DefineBodyOnce(bodies=bodies, holds=(_, *_) as holds):
+            passed = tuple(name for name in holds if name not in advice.each)
+            each = f" for each {names(advice.each)}" if advice.each else ""
+            given = f", with {names(passed)} among its arguments" if passed else ""
             return (
-                "jit the function around it that takes arrays alone, once, and call that: "
-                f"{names(bodies)} cannot be created once, since {names(holds)} "
-                f"{'differ' if len(holds) > 1 else 'differs'}"
+                f"jit the function around it once{each}{given}, and call that: {names(bodies)} "
+                f"cannot be created once, since {names(holds)} "
+                f"{'differ' if len(holds) > 1 else 'differs'}; what a jitted function only reads "
+                "stays as it was first"
             )
         case model.DefineBodyOnce(bodies=bodies, partial=partial):
             what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)

@@ -38,8 +38,8 @@ def of_operations(advice: Advice) -> str | None:
         case model.LibraryCall(name=name, package=package, of=str(own)):
             return (
                 f"`{name}` of {package} calls `{own}`, which runs these operations one by one: "
-                f"jit `{own}` if it takes and returns arrays alone and hands none to {package} "
-                "inside"
+                f"jit `{own}` if it takes and returns arrays alone, reads nothing that changes, "
+                f"and hands none to {package} inside"
             )
         case model.LibraryCall(name=name, package=package, pure=True):
             how = (
@@ -49,7 +49,7 @@ def of_operations(advice: Advice) -> str | None:
             )
             return (
                 f"`{name}` of {package} runs these operations one by one: call it in a jitted "
-                f"function (`{how}`)"
+                f"function (`{how}`), with what changes between calls as its arguments"
             )
         case model.LibraryCall(name=name, package=package):
             return (
@@ -141,7 +141,8 @@ def _block(change: Change) -> str:
     return (
         f"{what} compiles {change.seen} kinds of operations one by one: if it {arrays} "
         f"arrays{but} and no shape in it depends on data, one jitted function compiles them "
-        "together, in less time or in as much."
+        "together, often in less time. What changes between calls must be an argument of it: "
+        "what it only reads stays as it was first."
     )
 
 

@@ -27,8 +27,7 @@ def section(found: Expected, old: View, new: View) -> Section:
     rows.append(Row("before", (_amount(found.before),)))
     text = f"{_amount(found.promised)} left"
     if found.jitted:
-        calls = "call" if found.jitted == 1 else "calls"
-        text += f", and the first {calls} of newly jitted functions"
+        text += ", and the programs of newly jitted functions"
     rows.append(Row("promised", (text,)))
     rows.append(Row("now", (_amount(found.actual),)))
     if found.still and not found.came_true:

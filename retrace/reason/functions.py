@@ -53,7 +53,7 @@ from retrace.reason.evidence import (
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.traits import looks_equal, made_in_call
-from retrace.reason.values import is_amount, is_plain, is_plain_type
+from retrace.reason.values import is_amount, is_no_argument, is_plain, is_plain_type
 
 
 def made_again(evidence: Evidence) -> Advice:
@@ -378,6 +378,7 @@ def body(evidence: Evidence) -> Advice:
             _wraps_kept(evidence),
         ),
         holds=holds,
+        each=tuple(name for name in holds if is_no_argument(name, evidence.changes)),
         proof=Proof.MEANING if holds else proof,  # the function around it may take functions
     )
 

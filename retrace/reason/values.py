@@ -19,9 +19,17 @@ from retrace.model.advice import (
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS
-from retrace.reason.evidence import Evidence, innermost, is_function, types_of, values_of
+from retrace.reason.evidence import (
+    Evidence,
+    innermost,
+    is_arrays,
+    is_function,
+    types_of,
+    values_of,
+)
 from retrace.reason.fields import field_changes
 from retrace.reason.program import HELD, Comparison, numbers
+from retrace.reason.rules import root
 
 _NUMBERS = frozenset(("bool", "int", "float", "complex"))
 _PLAIN = _NUMBERS | {"str", "NoneType", "tuple"}
@@ -196,3 +204,14 @@ def is_number(change: Change) -> bool:
 
 def _are_numbers(data: JSON) -> bool:
     return isinstance(data, list) and {*map(type, cast(list[JSON], data))} <= {int, float}
+
+
+def is_no_argument(name: str, changes: tuple[Change, ...]) -> bool:
+    """Whether what a body holds cannot be traced: a function, or an object with numbers in it."""
+    own = [
+        change
+        for change in changes
+        if change.component in (Component.CLOSURE, Component.DEFAULTS)
+        and root(change.path or "") == name
+    ]
+    return not all(is_arrays(one) or (is_plain(one) and one.path == name) for one in own)

@@ -356,7 +356,8 @@ def test_a_body_that_holds_other_values_is_not_to_be_defined_once(judge_all: Jud
     assert [type(loop.fix) for loop in loops] == [DefineBodyOnce] * 2
     for loop in loops:
         assert isinstance(loop.fix, DefineBodyOnce) and loop.fix.proof is Proof.MEANING
-        assert {*loop.fix.holds} == {"a", "f"}
+        assert {*loop.fix.holds} == {"a", "f"} and loop.fix.each == ("f",)
+        assert "for each `f`, with `a` among its arguments" in advised(loop.fix)
 
 
 def test_an_object_that_looks_the_same_is_not_told_to_be_left_out(judge_all: JudgeAll) -> None:

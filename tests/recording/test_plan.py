@@ -698,9 +698,9 @@ def test_a_library_that_gets_other_sizes_is_no_part_of_the_step(planned: Planned
         for size in (61, 63, 64, 65, 66, 67):
             optax.huber_loss(jnp.asarray(ones(size)))
 
-    (step,) = planned(program, frozenset())[0].steps
-    (change,) = step.proposal.changes
-    assert (change.family, change.lines) == ("eager-sizes", 1)
+    steps = planned(program, frozenset())[0].steps
+    changes = [change for step in steps for change in step.proposal.changes]
+    assert [one.lines for one in changes if one.family == "eager-sizes"] == [1]
 
 
 def test_no_two_steps_have_one_title(planned: Planned) -> None:

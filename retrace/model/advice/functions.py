@@ -183,3 +183,5 @@ class DefineBodyOnce(Advice):
     holds: tuple[str, ...] = ()
     """What they close over that was another object each time, so that they cannot be defined
     once."""
+    each: tuple[str, ...] = ()
+    """Those of them that cannot be arguments of a jitted function, like a function."""
