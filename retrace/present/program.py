@@ -194,5 +194,7 @@ def _others_wasted(group: Group) -> str:
     if wasted in (0, group.count):
         return ""
     if verdict.program_change == "identical":
-        return f" ({wasted:,} of {group.count:,} are; the others differ from theirs)"
-    return f" ({wasted:,} of {group.count:,} are identical to an earlier one)"
+        number, what = group.count - wasted, "other programs"
+    else:
+        number, what = wasted, "identical to earlier ones"
+    return f" ({number:,} of {group.count:,}: {what})"

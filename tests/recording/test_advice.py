@@ -436,7 +436,7 @@ def test_a_body_is_compared_with_one_that_held_the_same(judge_all: JudgeAll) -> 
     told = [explanation(view, verdict) for verdict in (second, third)]
     assert ["repeated" in text for text in told] == [False, True]
     group = next(group for group in Tally.of(view).groups() if group.count == 2)
-    assert "(1 of 2 are" in compared(view, group)
+    assert "(1 of 2: " in compared(view, group)
 
 
 def test_only_the_body_that_was_defined_again_is_named(judge_all: JudgeAll) -> None:
