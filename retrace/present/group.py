@@ -91,7 +91,7 @@ class Group:
             shown = min(groups, key=lambda group: (_URGENCY[group.avoidable], group.began)).shown
         whole = cls(shown)
         whole.functions = len(groups)
-        whole.places = places
+        whole.places = places if len(groups) > 1 else ()
         whole.remedy = remedy
         whole.began = min(group.began for group in groups)
         for group in groups:
@@ -142,6 +142,19 @@ class Group:
         self._folded.clear()
 
     @property
+    def told(self) -> int:
+        """The number of its eager operations that the advice on the shown one is about."""
+        fix = self.shown.fix
+        if not isinstance(fix, LibraryCall) or fix.of is None:
+            return self.count
+        return self.sums.called[fix.of]
+
+    @property
+    def is_told_in_part(self) -> bool:
+        """Whether the advice on the shown operation is about a part of them only."""
+        return self.told < self.count
+
+    @property
     def avoidable(self) -> Literal["yes", "no", "maybe"]:
         """The strongest classification of any of its misses."""
         return min(self.worths, key=_URGENCY.__getitem__)
@@ -176,7 +189,7 @@ class Sums:
     """Sums over all misses of a group, besides their number and seconds."""
 
     __slots__ = (
-        *("_changed", "_types", "after", "derived", "details", "folded", "in_flight"),
+        *("_changed", "_types", "after", "called", "derived", "details", "folded", "in_flight"),
         *("nested", "on_disk", "operations", "raised", "runs", "stages", "wasted"),
     )
 
@@ -190,6 +203,8 @@ class Sums:
         self.details: Counter[Detail] = Counter()
         self.operations: Counter[str] = Counter()
         """Eager operations, by name."""
+        self.called: Counter[str] = Counter()
+        """Those run by functions of the user's that a library calls, by function."""
         self.folded = 0
         self.nested: set[str] = set()
         """Definition sites of the nested functions."""
@@ -219,6 +234,8 @@ class Sums:
             self.details[verdict.detail] += 1
         if verdict.cause is Cause.EAGER_OP:
             self.operations[operation(miss)] += 1
+            if isinstance(verdict.fix, LibraryCall) and verdict.fix.of is not None:
+                self.called[verdict.fix.of] += 1
         if (change := _of_array(verdict)) is not None:
             known = _type(verdict, change)
             if known not in self._types:
@@ -242,6 +259,7 @@ class Sums:
             (self.raised, other.raised),
             (self.derived, other.derived),
             (self.operations, other.operations),
+            (self.called, other.called),
             (self._changed, other._changed),
         ):
             own.update(theirs)

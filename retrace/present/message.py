@@ -154,7 +154,12 @@ def fix(group: Group) -> str | None:
     """What to do about a group, in words, or None if there is no advice."""
     if group.remedy is not None:
         return plan_words.sentence(group.remedy)
-    return None if group.shown.fix is None else advised(group.shown.fix)
+    if group.shown.fix is None:
+        return None
+    text = advised(group.shown.fix)
+    if group.is_told_in_part:
+        return f"{group.told:,} of the {group.count:,}: {text}"
+    return text
 
 
 def _because(view: View, group: Group) -> Iterator[Line]:

@@ -17,6 +17,8 @@ from retrace.runs.outcomes import Outcomes
 
 _MIN_FUNCTIONS = 3
 """Minimum number of functions for one cause on one calling line to be reported once."""
+_MOST = 0.5
+"""Fraction of a line's seconds that a step of the plan must remove to be shown for the line."""
 Rank: TypeAlias = tuple[int, float]
 Sort: TypeAlias = Literal["saving", "seconds", "count", "time"]
 
@@ -236,15 +238,27 @@ class Tally:
                 self._steps.setdefault(key, number)
 
     def gather(self, view: View, plan: Plan) -> None:
-        """Merge lines whose eager operations one step of the plan removes."""
+        """Show the step of the plan that removes most eager operations of some lines.
+
+        Lines of which a step removes the most are merged. A step about a small part of a line,
+        such as a function that a library calls there, says too little about the rest.
+        """
         known: set[tuple[object, ...]] = set()
         for step in plan.steps:
+            removed: dict[tuple[object, ...], float] = {}
+            for name in step.misses:
+                if (verdict := view.by_id.get(name)) is not None:
+                    key = _key(verdict)
+                    removed[key] = removed.get(key, 0.0) + verdict.miss.seconds
             own = [
                 key
-                for key in self._keys(view, step)
-                if key in self._groups and self._groups[key].cause is Cause.EAGER_OP
+                for key, spent in removed.items()
+                if (group := self._groups.get(key)) is not None
+                and group.cause is Cause.EAGER_OP
+                and spent >= group.seconds * _MOST
+                and key not in known
             ]
-            if len(own) > 1 and known.isdisjoint(own):
+            if len(own) > 1 or (own and self._groups[own[0]].is_told_in_part):
                 known.update(own)
                 self._one_remedy.append((own, step.proposal))
 
@@ -271,8 +285,8 @@ class Tally:
         for keys, remedy in (*found, *self._one_remedy):
             whole = Group.together([self._groups[key] for key in keys], remedy)
             self._together |= dict.fromkeys(keys, whole)
-        whole = [self._together.get(key, group) for key, group in self._groups.items()]
-        return list(dict.fromkeys(whole))
+        groups = [self._together.get(key, group) for key, group in self._groups.items()]
+        return list(dict.fromkeys(groups))
 
     def ranks(self, verdicts: Sequence[Verdict], sort: Sort) -> list[Rank]:
         """The positions of misses in the order of `groups`, smallest rank first."""

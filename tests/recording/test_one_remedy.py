@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from retrace.plan.order import plan
+from retrace.present import plan_words
 from retrace.present.message import fix, heading, lines
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from tests.recording.conftest import JudgeAll
+from tests.recording.test_eager import library
 
 
 def _scores(x: Any) -> Any:
@@ -59,3 +61,40 @@ def test_lines_that_the_same_sizes_come_to_are_one_cause(judge_all: JudgeAll) ->
     assert (whole.site.file, whole.site.line) in {
         (step.proposal.file, step.proposal.line) for step in found.steps
     }
+
+
+def test_advice_on_a_part_of_a_line_says_how_small_the_part_is(judge_all: JudgeAll) -> None:
+    solver = library(
+        "def smooth(f, x):\n    return jnp.cumprod(jnp.flip(f(jnp.roll(x, 1)))) ** 2.5\n"
+    )
+
+    def own(x: Any) -> Any:
+        return jnp.arctan(x)
+
+    def alone() -> Any:
+        return solver.smooth(own, np.ones(3, np.float32))
+
+    def among_others() -> Any:
+        x = solver.smooth(own, np.ones(4, np.float32)); x = jnp.sin(jnp.cos(x)); x = jnp.tan(x); x = jnp.tanh(jnp.exp(x)); x = jnp.sinh(jnp.cosh(x)); x = jnp.log1p(jnp.sqrt(x)); x = jnp.cbrt(jnp.expm1(x)); return jnp.arcsinh(x)  # fmt: skip  # noqa: E501, E702
+
+    def program() -> None:
+        jax.clear_caches()
+        alone()
+        among_others()
+
+    recording, verdicts = judge_all(program)
+    view = View(recording, verdicts)
+    tally = Tally.of(view)
+    few, many = sorted(tally.groups(), key=lambda group: group.count)
+    for group in (few, many):
+        assert group.told == 1 and group.is_told_in_part
+        assert (fix(group) or "").startswith(f"1 of the {group.count}: ")
+
+    # Where one step of the plan is about most of the line, that says more.
+    found = plan(recording, verdicts)
+    tally.gather(view, found)
+    few, many = sorted(tally.groups(), key=lambda group: group.count)
+    assert (fix(few) or "").startswith(f"1 of the {few.count}: ")
+    (step,) = found.steps
+    assert fix(many) == plan_words.sentence(step.proposal)
+    assert not many.places
