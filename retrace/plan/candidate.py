@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from retrace.causes import Cause
 from retrace.model import Function, Kind, Listing, Verdict
 from retrace.model.advice import (
-    DefineBodyOnce,
     JitAndPass,
     Library,
     LoopInProgram,
@@ -20,6 +19,13 @@ from retrace.model.advice import (
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, passed
+from retrace.plan.bodies import (
+    are_library_bodies,
+    around_each,
+    contents,
+    is_jitted_around,
+    with_own_call,
+)
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
@@ -82,7 +88,7 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if column.family == "function" and is_made_by_library(history):
                 continue
-            if column.family == "bodies" and _are_library_bodies(history):
+            if column.family == "bodies" and are_library_bodies(history):
                 continue
             if column.family == "tree" and _is_decided(history, column):
                 continue
@@ -146,15 +152,9 @@ def _take(
         candidate.at[at] = _across_types(history, column, mapped, names)
     if column.family == "function" and (static := _static(history)):
         candidate.certain[at] = _by_static(history, column, mapped, static)
-    if column.family == "bodies" and (constants or _is_jitted_around(history)):
-        # With jit around it its numbers are arguments, so it adds one call of its own.
-        candidate.certain[at] = tuple(min(value, 1) for value in range(number))
-
-
-def _is_jitted_around(history: History) -> bool:
-    """Whether no one can define the bodies once: a library does, or they hold other values."""
-    fixes = [row.fix for row in history.rows if isinstance(row.fix, DefineBodyOnce)]
-    return any(fix.package is not None or fix.holds for fix in fixes)
+    if column.family == "bodies" and (constants or is_jitted_around(history)):
+        candidate.at[at] = around = around_each(history, column, mapped)
+        candidate.certain[at] = tuple(with_own_call(around))
 
 
 def _is_rolled(history: History, column: Column) -> bool:
@@ -188,10 +188,8 @@ def _by_static(
     found: list[int] = []
     for value in range(len(mapped)):
         row = column.values.index(value)
-        function = history.rows[row].miss.function
-        held = (*function.closure, *function.bound, *function.defaults)
-        texts = tuple((name, one.type, one.text) for name, one in held if name in static)
-        found.append(known.setdefault((mapped[value], texts), value))
+        held = contents((history.rows[row].miss.function,), static)
+        found.append(known.setdefault((mapped[value], held), value))
     return tuple(found)
 
 
@@ -342,12 +340,6 @@ def _line(history: History, column: Column) -> Hashable:
         if value and verdict.miss.call_site is not None and not verdict.miss.nested
     }
     return next(iter(lines)) if len(lines) == 1 else None
-
-
-def _are_library_bodies(history: History) -> bool:
-    """Whether a library defines the bodies of an eager loop, which it does at each call."""
-    bodies = [body for row in history.rows for body in row.miss.bodies]
-    return bool(bodies) and all(body.in_library for body in bodies)
 
 
 def _is_decided(history: History, column: Column) -> bool:

@@ -164,6 +164,12 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"jit the function around it once, and call that{differs}: {package} creates a "
                 "new loop at each call"
             )
+        case model.DefineBodyOnce(inject=(_, *_) as inject) if inject == advice.holds:
+            return (
+                f"create {names(inject)} once with `optax.inject_hyperparams`, which keeps what "
+                "differs as arrays in the optimizer's state, jit the function around this once "
+                "with that state among its arguments, and call it"
+            )
         case model.DefineBodyOnce(bodies=bodies, holds=(_, *_) as holds):
             passed = tuple(name for name in holds if name not in advice.each)
             each = f" for each {names(advice.each)}" if advice.each else ""

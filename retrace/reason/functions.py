@@ -370,6 +370,8 @@ def body(evidence: Evidence) -> Advice:
     before = () if evidence.nearest is None else evidence.nearest.bodies
     kept = {body.object for body in before if body.object}
     again = [body for body in bodies if body.object not in kept] or bodies
+    each = tuple(name for name in holds if is_no_argument(name, evidence.changes))
+    inject = Held(evidence.changes).optimizers if _is_traced(evidence.program) else ()
     return DefineBodyOnce(
         bodies=tuple(dict.fromkeys(body.name for body in again)),
         partial=any(body.kind is Kind.PARTIAL for body in bodies),
@@ -378,7 +380,8 @@ def body(evidence: Evidence) -> Advice:
             _wraps_kept(evidence),
         ),
         holds=holds,
-        each=tuple(name for name in holds if is_no_argument(name, evidence.changes)),
+        each=each,
+        inject=tuple(name for name in each if name in inject),
         proof=Proof.MEANING if holds else proof,  # the function around it may take functions
     )
 

@@ -224,6 +224,28 @@ def method_as_a_body(followed: bool) -> Any:
     ]
 
 
+@pair("define-body-once")
+def learning_rate_below_an_eager_loop(followed: bool) -> Any:
+    def update(tx: Any, carry: Any, _: Any) -> Any:
+        w, state = carry
+        updates, state = tx.update(w, state)
+        return (w + updates, state), w
+
+    def optimize(tx: Any, state: Any) -> Any:
+        return jax.lax.scan(functools.partial(update, tx), (ones, state), length=4)[1]
+
+    injected = optax.inject_hyperparams(optax.sgd)(learning_rate=0.5)
+    jitted = jax.jit(functools.partial(optimize, injected))
+    found: list[Any] = []
+    for rate in (0.5, 0.25, 0.125):
+        tx = injected if followed else optax.sgd(rate)
+        state = tx.init(ones)
+        if followed:
+            state.hyperparams["learning_rate"] = jnp.asarray(rate, jnp.float32)
+        found.append(jitted(state) if followed else optimize(tx, state))
+    return found
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_the_advice_removes(name: str, judge_all: JudgeAll) -> None:
     pair = PAIRS[name]

@@ -461,6 +461,33 @@ def test_the_mask_between_tokens_is_no_covariance(planned: Planned) -> None:
     assert step.sure == "likely"
 
 
+@pytest.mark.parametrize(("times", "saved"), [(1, 0), (3, 4)])
+def test_around_a_loop_each_function_that_its_body_holds_is_a_program(
+    planned: Planned, times: int, saved: int
+) -> None:
+    """Jitted once for each of them, nothing is saved if each comes once."""
+
+    def scale(rate: float) -> Any:
+        return lambda x: rate * x
+
+    def run(f: Any, x: Any) -> Any:
+        def body(carry: Any, _: Any) -> Any:
+            return f(carry), None
+
+        return jax.lax.scan(body, x, length=3)[0]
+
+    def program(_: Fixed) -> None:
+        for f in map(scale, (0.5, 0.25, 0.125) if times == 1 else (0.5, 0.25)):
+            for _ in range(times):
+                run(f, ones(3))
+
+    found, _ = planned(program, frozenset())
+    bodies = [one for one in found.steps if one.proposal.changes[0].family == "bodies"]
+    assert sum(step.gone.calls.high for step in bodies) == saved
+    # The jitted function of each compiles itself once more.
+    assert sum(step.gone.calls.low for step in bodies) == max(0, saved - 2)
+
+
 @pytest.mark.parametrize("scans", [False, True])
 def test_rows_that_a_loop_goes_over_are_asked_for(judge_all: JudgeAll, scans: bool) -> None:
     """A step more changes the carry; a row more of a sum can be masked."""

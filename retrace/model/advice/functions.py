@@ -185,3 +185,5 @@ class DefineBodyOnce(Advice):
     once."""
     each: tuple[str, ...] = ()
     """Those of them that cannot be arguments of a jitted function, like a function."""
+    inject: tuple[str, ...] = ()
+    """Optax optimizers among those, whose state can hold the numbers that differ instead."""

@@ -1,0 +1,57 @@
+"""The bodies of eager loops, and what is saved by jitting around them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+
+from retrace.model import Function
+from retrace.model.advice import DefineBodyOnce
+from retrace.plan.history import Column, History
+from retrace.plan.replay import Mapped
+
+
+def is_jitted_around(history: History) -> bool:
+    """Whether no one can define the bodies once: a library does, or they hold other values."""
+    fixes = [row.fix for row in history.rows if isinstance(row.fix, DefineBodyOnce)]
+    return any(fix.package is not None or fix.holds for fix in fixes)
+
+
+def around_each(history: History, column: Column, mapped: Mapped) -> Mapped:
+    """One value for all bodies that one function jitted around them runs.
+
+    It is another function for each value of what cannot be its argument, like an optimizer.
+    """
+    fixes = [row.fix for row in history.rows]
+    each = {name for fix in fixes if isinstance(fix, DefineBodyOnce) for name in fix.each}
+    known: dict[Hashable, int] = {}
+    found: list[int] = []
+    for value in range(len(mapped)):
+        row = column.values.index(value)
+        fix = fixes[row]
+        differs = not value or (isinstance(fix, DefineBodyOnce) and fix.each and not fix.inject)
+        held = contents(history.rows[row].miss.bodies, each)
+        found.append(known.setdefault((mapped[value], held), value) if differs else mapped[value])
+    return tuple(found)
+
+
+def with_own_call(around: Mapped) -> Iterator[int]:
+    """The same with one call more for each, that of the function jitted around."""
+    second: dict[int, int] = {}
+    for value, first in enumerate(around):
+        yield first if value == first else second.setdefault(first, value)
+
+
+def contents(functions: Iterable[Function], names: Collection[str]) -> Hashable:
+    """What functions hold under these names, as far as it can be told apart."""
+    return tuple(
+        (name, one.type, one.text, repr(one.data))
+        for function in functions
+        for name, one in (*function.closure, *function.bound, *function.defaults)
+        if name in names
+    )
+
+
+def are_library_bodies(history: History) -> bool:
+    """Whether a library defines the bodies of an eager loop, which it does at each call."""
+    bodies = [body for row in history.rows for body in row.miss.bodies]
+    return bool(bodies) and all(body.in_library for body in bodies)
