@@ -11,7 +11,7 @@ from retrace.present.plan_json import amount_json
 from retrace.present.plan_words import title
 from retrace.present.runs import Row, Section
 from retrace.present.view import View
-from retrace.present.words import clean, count, listed
+from retrace.present.words import clean, count, listed, seconds
 from retrace.runs.expected import Expected
 
 _MAX_LISTED = 6
@@ -56,6 +56,12 @@ def _verdict(found: Expected) -> str:
     if found.came_true:
         fewer = found.actual.calls.high < found.promised.calls.low
         return f"{what} came true{', and fewer calls miss than it said' if fewer else ''}"
+    if found.is_slower and not found.new:
+        return (
+            f"{what} removed operations that took {seconds(found.removed)}, but what is jitted "
+            f"now takes {seconds(found.added)} to trace and compile: if it loops in Python, "
+            "jit what one step does instead, or use `jax.lax.scan`"
+        )
     if found.is_unchanged and not found.new:
         return f"{what} did not come true: every miss it is about is still there"
     if found.new and _is_kept(found):
@@ -90,6 +96,7 @@ def to_json(found: Expected) -> dict[str, Any]:
     return {
         "steps": list(found.numbers),
         "came_true": found.came_true,
+        "slower": found.is_slower,
         "before": amount_json(found.before),
         "promised": amount_json(found.promised),
         "actual": amount_json(found.actual),

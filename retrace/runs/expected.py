@@ -20,6 +20,10 @@ from retrace.runs.ended import cut_short
 from retrace.runs.sides import Side
 
 _STEPS = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+_SLOWER = 1.2
+"""Factor by which compiling one program varies from run to run."""
+_NOISE = 1.0
+"""Seconds that are no reason to change anything again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,20 @@ class Expected:
     """Whether both recordings were cut short: only what they did by then is compared."""
     jitted: int
     """The number of functions that the steps jit for the first time."""
-    programs: int
-    """The number of programs of these functions in the new recording."""
+    programs: tuple[Verdict, ...]
+    """The misses of these functions in the new recording, each with a program."""
+    removed: float
+    """Seconds that the misses which are gone took."""
+
+    @property
+    def added(self) -> float:
+        """Seconds that the programs of newly jitted functions take."""
+        return sum(verdict.miss.seconds for verdict in self.programs)
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether those take clearly longer than all that they replace, as unrolled loops do."""
+        return self.added > self.removed * _SLOWER + _NOISE
 
     @property
     def is_unchanged(self) -> bool:
@@ -57,17 +73,17 @@ class Expected:
 
     @property
     def came_true(self) -> bool:
-        """Whether no more is left than promised, and nothing new misses.
+        """Whether no more is left than promised, nothing new misses, and it takes no longer.
 
         The promise may be a range that starts at zero, but a program in which nothing changed
         does not fulfil it.
         """
         calls, eager = (promised.high for promised in self.promised[:2])
         return (
-            not (self.new or self.cut or self.is_unchanged)
+            not (self.new or self.cut or self.is_unchanged or self.is_slower)
             # One for each shape, and one for a gradient, but not one for each operation.
-            and self.programs <= max(self.jitted, len(self.gone) // 2)
-            and self.actual.calls.low <= calls + self.programs
+            and len(self.programs) <= max(self.jitted, len(self.gone) // 2)
+            and self.actual.calls.low <= calls + len(self.programs)
             and self.actual.eager.low <= eager
         )
 
@@ -93,19 +109,22 @@ def expected(found: Difference, text: str) -> Expected:
     jitted = sum(_jits(step) for step in steps)
     unexpected, programs = _unexpected(found, jitted)
     was_cut, cut = bool(cut_short(found.old.recording)), cut_short(found.new.recording)
+    gone = tuple(name for name in meant if name not in there)
+    taken = {verdict.miss.id: verdict.miss.seconds for verdict in found.old.verdicts}
     return Expected(
         numbers,
         steps,
         before.now,
         promised,
         after.now,
-        tuple(name for name in meant if name not in there),
+        gone,
         tuple(name for name in meant if name in there),
         tuple(unexpected),
         () if was_cut else tuple(cut),
         was_cut and bool(cut),
         jitted,
-        programs,
+        tuple(programs),
+        sum(taken[name] for name in gone),
     )
 
 
@@ -151,11 +170,11 @@ def _left(found: Plan, numbers: Sequence[int]) -> Amount:
     return done.hull(last.left)
 
 
-def _unexpected(found: Difference, jitted: int) -> tuple[list[Verdict], int]:
+def _unexpected(found: Difference, jitted: int) -> tuple[list[Verdict], list[Verdict]]:
     """Outermost misses without a counterpart, not counting functions that replace an old one.
 
-    Functions that the steps jit are traced for the first time; the number of their programs is
-    returned as well. An operation that several lines ran is compiled for the next of them once
+    Functions that the steps jit are traced for the first time; their misses are returned as
+    well. An operation that several lines ran is compiled for the next of them once
     the first no longer runs it.
     """
     strangers = {group.function.site for group in found.functions.new}
@@ -167,13 +186,13 @@ def _unexpected(found: Difference, jitted: int) -> tuple[list[Verdict], int]:
     # A function that was known before is one that the steps change.
     sites = [site for site in dict.fromkeys(firsts) if site in strangers] or firsts
     made = frozenset(sites[:jitted])
-    programs = 0
+    programs: list[Verdict] = []
     eager = Cause.EAGER_OP
     moved = Counter(_operation(v) for v in found.gone if v.cause is eager)
     added: list[Verdict] = []
     for one in found.added:
         if one.miss.function.site in made and one.cause is not eager:
-            programs += one.miss.parent is None
+            programs += [one] if one.miss.parent is None else []
         elif one.cause is eager and moved[_operation(one)]:
             moved[_operation(one)] -= 1
         elif one.miss.parent is None:

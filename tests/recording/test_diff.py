@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import shutil
 import sys
@@ -363,6 +364,23 @@ def test_a_function_that_a_step_jits_is_traced_once(folder: Path) -> None:
     assert [step.proposal.code for step in found.steps] == ["jit-block"]
     assert (found.actual.calls.high, found.actual.eager.high) == (1, 0)
     assert found.came_true
+
+
+def test_a_program_that_takes_longer_than_what_it_replaces_saves_nothing(
+    folder: Path, retrace: Run
+) -> None:
+    """As the steps of a Python loop do, which all become part of it."""
+    old = written(folder, "eager", EAGER)
+    new = written(folder, "unrolled", EAGER.replace("def f", "@jax.jit\ndef f"))
+    (lines,) = new.glob("*.jsonl")
+    text, number = re.subn(r'("stages":{"compile":)', r"\g<1>100", lines.read_text())
+    assert number == 1
+    lines.write_text(text)
+    status, said = retrace("diff", old, new, "--expect", "1", "--format", "json")
+    told = json.loads(said)["expected"]
+    assert (status, told["came_true"], told["slower"]) == (1, False, True)
+    assert not told["still"] and not told["new"]
+    assert "jax.lax.scan" in retrace("diff", old, new, "--expect", "1")[1]
 
 
 LOOP = """
