@@ -17,7 +17,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 
+from retrace.capture.loops import LoopCode, loops, repeats
 from retrace.capture.notebook_cells import is_cell, is_timed, shown
+from retrace.capture.weak import ByObject
 from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
 from retrace.jax_internals.traces import AROUND_TRACES
 from retrace.model import CallSite
@@ -306,13 +308,15 @@ def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSit
     if known is not None and known.function == code.co_qualname:
         return known
     file = code.co_filename
+    untraceable = not _UNTRACEABLE.isdisjoint(code.co_names) or bool(code.co_flags & _GENERATOR)
     found = CallSite(
         shown(file),
         line,
         code.co_qualname,
         source_line(file, line),
         in_library,
-        not _UNTRACEABLE.isdisjoint(code.co_names) or bool(code.co_flags & _GENERATOR),
+        untraceable,
+        0 if untraceable or in_library else _loop_around(code, line),
     )
     if is_cell(file):  # its next run has another number, but possibly the same file
         return found
@@ -320,6 +324,17 @@ def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSit
         _call_sites.clear()
     _call_sites[file, line] = found
     return found
+
+
+_loops: ByObject[tuple[LoopCode, ...]] = ByObject()
+
+
+def _loop_around(code: CodeType, line: int) -> int:
+    """The line of the outermost loop of a function around one of its lines, or 0."""
+    if code.co_name == "<module>" or not repeats(code):
+        return 0
+    found = _loops.of(code, lambda: loops(code))
+    return min((one.line for one in found if one.line <= line <= one.end), default=0)
 
 
 def main_package() -> str | None:

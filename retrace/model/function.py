@@ -78,3 +78,6 @@ class CallSite(NamedTuple):
     untraceable: bool = False
     """Whether its function does what cannot be traced: prints, reads files, converts arrays to
     Python numbers."""
+    loop: int = 0
+    """The line of the outermost Python loop around it in a function that may be traceable; 0 if
+    there is none."""

@@ -256,7 +256,9 @@ def eager_proposal(root: Root) -> Proposal:
     """What to do about eager operations with one cause."""
     number = len({v.miss.function.jax_name for v in root.verdicts})
     functions = () if root.function is None else (root.function.rpartition(".")[2],)
-    change = Change(root.family, functions=functions, seen=number, lines=root.lines)
+    change = Change(
+        root.family, functions=functions, seen=number, lines=root.lines, loops=root.loops
+    )
     plain = FewSizes.code if root.family == "eager-sizes" else JitBlock.code
     code = plain if root.advice is None else root.advice.code
     return Proposal(code, (change,), root.advice, root.site.file, root.site.line)

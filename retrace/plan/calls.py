@@ -54,6 +54,14 @@ class Call(Row):
         asking = (line for line, above in lines[own + 1 :] if _is_called_whole(line, above))
         return next(asking, lines[own][0])
 
+    def loops(self, verdict: Verdict) -> Iterator[tuple[str, int]]:
+        """The Python loops between the function and the operation, by file and line."""
+        lines = _lines(verdict.miss)
+        own = [i for i, line in enumerate(lines) if (line.file, line.function) == self]
+        for line in lines[: own[-1] + 1] if own else ():
+            if line.loop:
+                yield line.file, line.loop
+
 
 def call_around(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
     """The outermost user's function around the operation that could be jitted as a whole.

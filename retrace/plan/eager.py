@@ -60,6 +60,8 @@ class Root(Record):
     """The user's function that contains the lines; None for a single line or a library."""
     lines: int = 1
     """The number of the user's lines that run the operations."""
+    loops: tuple[Line, ...] = ()
+    """The Python loops inside the function that run them."""
 
     @property
     def worth(self) -> bool:
@@ -201,12 +203,14 @@ def _jitted(
 ) -> Iterator[Root]:
     """Operations that one jitted function would compile together."""
     rest: dict[Call | Line, list[Verdict]] = {}
-    sites: dict[Line, CallSite] = {}
+    sites: dict[Call | Line, CallSite] = {}
     for verdict in jitted:
         call, site = call_around(verdict, drivers), verdict.miss.call_site
         if call is not None and call.is_operator:
             call, site = None, call.call_site(verdict)
         if call is not None:
+            if call not in rest:
+                sites[call] = call.call_site(verdict)
             rest.setdefault(call, []).append(verdict)
         elif site is not None:
             sites[site.file, site.line] = site
@@ -217,11 +221,11 @@ def _jitted(
         every = (*members, *(below.get(call, ()) if isinstance(call, Call) else ()))
         if len({verdict.miss.function.jax_name for verdict in every}) == 1:
             continue  # jitting one operation on many arrays gives just as many programs
+        root = Root(family="eager", site=sites[call], verdicts=every, certain=())
         if isinstance(call, Call):
-            site, function = call.call_site(members[0]), call.function
-        else:
-            site, function = sites[call], None
-        yield Root(family="eager", site=site, verdicts=every, certain=(), function=function)
+            loops = dict.fromkeys(loop for one in every for loop in call.loops(one))
+            root = root.changed(function=call.function, loops=tuple(loops))
+        yield root
 
 
 class _Sized(Row):

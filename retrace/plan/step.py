@@ -89,6 +89,8 @@ class Change(Row):
     """Whether each value has its own program, so that one value should be kept."""
     lines: int = 1
     """The number of lines with eager operations that it is about."""
+    loops: tuple[tuple[str, int], ...] = ()
+    """The Python loops that run such operations inside the functions, by file and line."""
 
 
 class Proposal(Row):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from retrace.model import advice as model
 from retrace.model.advice import Advice
 from retrace.plan.step import Change
-from retrace.present.words import quoted
+from retrace.present.words import listed, quoted
 
 _JIT_OF_MODULES = {"equinox": "eqx.filter_jit", "flax": "nnx.jit"}
 """How each library jits what takes or returns its modules."""
+_MAX_LOOPS = 3
 _MANY_KINDS = 4
 """Kinds of operations on a line from which one program for each size saves more than padding."""
 
@@ -138,11 +141,20 @@ def _block(change: Change) -> str:
     what = f"`{change.functions[0]}`" if change.functions else "this line"
     arrays = "takes and returns" if change.functions else "returns"
     but = " (all else that it takes must be static)" if change.functions else ""
-    return (
+    time = "" if change.loops else ", often in less time"
+    text = (
         f"{what} compiles {change.seen} kinds of operations one by one: if it {arrays} "
         f"arrays{but} and no shape in it depends on data, one jitted function compiles them "
-        "together, often in less time. What changes between calls must be an argument of it: "
+        f"together{time}. What changes between calls must be an argument of it: "
         "what it only reads stays as it was first."
+    )
+    if not change.loops:
+        return text
+    lines = listed([f"{PurePath(file).name}:{line}" for file, line in change.loops], _MAX_LOOPS)
+    return (
+        f"{text} Each step of its Python loop ({lines}) becomes a part of the program, which "
+        "takes long to compile if there are many: then jit what one step does instead, or use "
+        "`jax.lax.scan`."
     )
 
 

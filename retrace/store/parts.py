@@ -45,12 +45,15 @@ def call_site(row: Any) -> CallSite:
         text_or_none(source),
         bool(library),
         bool(later and later[0]),
+        number(later[1]) if len(later) > 1 else 0,
     )
 
 
 def encode_call_site(site: CallSite) -> list[JSON]:
     """Encode a call site."""
-    return [*site[:5], True] if site.untraceable else [*site[:5]]
+    if site.loop:
+        return [*site]
+    return [*site[:6]] if site.untraceable else [*site[:5]]
 
 
 def _node(row: Any) -> Node:

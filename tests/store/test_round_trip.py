@@ -110,7 +110,7 @@ keys = st.builds(
     signature=st.lists(st.tuples(text, text), max_size=2).map(tuple),
     **{row.name: named for row in VALUES},
 )
-sites = st.builds(CallSite, text, whole, text, short, st.booleans())
+sites = st.builds(CallSite, text, whole, text, short, st.booleans(), st.booleans(), whole)
 misses = st.builds(
     Miss,
     id=st.just(""),
