@@ -8,7 +8,7 @@ results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from retrace.compare.axes import Effect, arity, effect, equation
 from retrace.compare.equation import inner
@@ -30,6 +30,11 @@ class Step(Row):
     place: Frame | None
     """The user's line, if known."""
 
+    @property
+    def is_draw(self) -> bool:
+        """Whether it draws random numbers."""
+        return self.primitive is not None and self.primitive.startswith("random_")
+
 
 class Along(Row):
     """What a program does along an axis."""
@@ -43,11 +48,18 @@ class Along(Row):
     """Whether all equations are understood; if not, there may be more of both."""
     returned: bool = False
     """Whether a result has the axis, so that added rows come back."""
+    counts: bool = False
+    """Whether a result is computed from the size alone, as the number of rows."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether other random numbers are drawn for another size."""
+        return any(step.is_draw for step in self.ordered)
 
     @property
     def separate(self) -> bool:
         """Whether each row keeps its results, whatever is added after the last row."""
-        return self.whole and not self.masked and not self.ordered
+        return self.whole and not self.masked and not self.ordered and not self.counts
 
     def union(self, other: Along) -> Along:
         """Return what either of the two does."""
@@ -56,6 +68,7 @@ class Along(Row):
             _shortened((*self.ordered, *other.ordered)),
             self.whole and other.whole,
             self.returned or other.returned,
+            self.counts or other.counts,
         )
 
 
@@ -102,7 +115,9 @@ class _Walk:
         if not _have_same_wiring(old, new) or depth > _MAX_DEPTH or self._walked > _MAX_EQUATIONS:
             return UNKNOWN
         # An output may be the size itself, or differ between the sizes.
-        found = Along(whole=old.outputs == new.outputs)
+        same = old.outputs == new.outputs
+        counts = not same and depth == 0 and _have_same_wires(old.outputs, new.outputs)
+        found = Along(whole=same or counts, counts=counts)
         before, after = list(old.inputs), list(new.inputs)
         for index, what in enumerate(self._equations(old, new, before, after)):
             if what is None:
@@ -163,7 +178,17 @@ class _Walk:
 
 
 def _shortened(steps: tuple[Step, ...] | list[Step]) -> tuple[Step, ...]:
-    return tuple(dict.fromkeys(steps))[:_MAX_STEPS]
+    # Of all that may change results, masking helps least against other random numbers.
+    found = sorted(dict.fromkeys(steps), key=lambda step: not step.is_draw)
+    return tuple(found[:_MAX_STEPS])
+
+
+def _have_same_wires(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the outputs differ in literals alone."""
+    return len(old) == len(new) and all(
+        a == b or not (a.startswith("$") or b.startswith("$"))
+        for a, b in zip(old, new, strict=True)
+    )
 
 
 def _have_same_wiring(old: Listing, new: Listing) -> bool:

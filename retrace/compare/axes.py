@@ -167,6 +167,9 @@ def effect(one: Equation, stable: bool) -> Effect:
     if name.startswith(_REDUCTIONS):
         axes = one.axes_in("axes")
         return "unknown" if axes is None else "masked" if axes & touched[0] else "nothing"
+    if name == "fft":
+        first = len(one.given[0].old) - one.old.get("fft_lengths", "").count(",") - 1
+        return "ordered" if any(axis >= first for axis in touched[0]) else "nothing"
     return "unknown" if _has_other_parameters(one) else _by_primitive(one, touched)
 
 
@@ -210,6 +213,11 @@ def _by_primitive(one: Equation, touched: list[frozenset[int]]) -> Effect:
             return "ordered" if any(axis >= rank - 2 for axis in touched[0]) else "nothing"
         case "conv_general_dilated":
             return _convolution(one, touched)
+        case "pad":
+            widths = re.findall(r"\((-?\d+), ?(-?\d+), ?(-?\d+)\)", one.old["padding_config"])
+            plain = len(widths) == len(one.given[0].old)
+            plain = plain and all({*widths[axis]} == {"0"} for axis in touched[0])
+            return "nothing" if plain else "ordered"
         case _:
             return "unknown"
 

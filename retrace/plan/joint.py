@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
@@ -57,13 +58,23 @@ def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
     """
     own = {part: history.sizes(part) for part in parts if part.axis >= 0}
     found: list[Part] = []
-    for part in sorted(own, key=lambda part: (-len(set(own[part])), part.axis, part.path)):
+    axes = Counter(part.path for part in own)
+    # Preferably of the array that has several of these axes, and not of one deep in a state.
+    order = {
+        part: (-len({*own[part]}), part.axis, -axes[part.path], _depth(part.path), part.path)
+        for part in own
+    }
+    for part in sorted(own, key=order.__getitem__):
         if not any(
             own[one] == own[part] or (one.path != part.path and _follows(own[one], own[part]))
             for one in found
         ):
             found.append(part)
     return sorted(found, key=parts.index)
+
+
+def _depth(path: str) -> int:
+    return path.count(".") + path.count("[")
 
 
 def _follows(leader: Sequence[int], sizes: Sequence[int]) -> bool:

@@ -54,6 +54,8 @@ class Pairs(Row):
     """One axis for each length, in the order used by each size: `ids axis 0`."""
     names: tuple[str, ...]
     """All arguments and axes that have these lengths."""
+    same: Sequence[tuple[str, ...]]
+    """For each of `axes`, all arguments and axes that always have its length."""
     seen: tuple[Size, ...]
     chosen: Corners
     curve: tuple[Corners, ...]

@@ -32,7 +32,9 @@ _MAX_SIZES = 16
 _MIN_STEPS = 3
 """Minimum number of increments for a size to count as growing by one."""
 _MAX_PAIRS = 3
-"""Maximum number of programs compared with a function's first: one pair may hide a size."""
+"""Number of programs compared with a function's first: one pair may hide a size."""
+_MAX_ROWS = 1000
+"""Maximum number of programs among which more are searched, for axes that did not differ yet."""
 _NOT_OF_PROGRAMS = ("function", "clear", "again")
 """Families that may differ between two equal programs."""
 
@@ -253,6 +255,7 @@ def _paired(axes: list[Axis], known: _Known) -> Candidate:
     candidate.pairs = Pairs(
         tuple(f"{part.path} axis {part.axis}" for part in first.dims),
         tuple(dict.fromkeys(name for axis in (first, *axes) for name in axis.names)),
+        first.same_lengths(),
         seen,
         best,
         tuple(choices),
@@ -283,19 +286,34 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
     """What the programs of all functions that have the axis do along it."""
     found = Along()
     for axis in dict.fromkeys(axes):  # the leading axis comes first
-        pairs = list(islice(_program_pairs(axis, listings), _MAX_PAIRS))
         stable = is_drawn_by_position(axis.history.rows[0].miss.key)
         called = any(not verdict.miss.nested for verdict in axis.history.rows)
-        for old, new in pairs:
-            own = along(old, new, listings, stable=stable)
+        lengths = {axis.history.sizes(part) for part in axis.column.parts if part.axis >= 0}
+        seen: set[tuple[int, ...]] = set()
+        pairs = 0
+        for before, after in islice(_program_pairs(axis, listings), _MAX_ROWS):
+            # Of several axes, a pair shows only those whose sizes differ.
+            differ = {one for one in lengths if one[before.row] != one[after.row]}
+            if pairs >= _MAX_PAIRS and differ <= seen:
+                continue
+            pairs, seen = pairs + 1, seen | differ
+            own = along(before.listing, after.listing, listings, stable=stable)
             found = found.union(own._replace(returned=own.returned and called))
-        found = found if pairs else found.union(UNKNOWN)
+        if not pairs or seen != lengths:
+            found = found.union(UNKNOWN)
     return found
+
+
+class _Traced(Row):
+    """The program of a row."""
+
+    row: int
+    listing: Listing
 
 
 def _program_pairs(
     axis: Axis, listings: Mapping[str, Listing]
-) -> Iterator[tuple[Listing, Listing]]:
+) -> Iterator[tuple[_Traced, _Traced]]:
     """Pairs of programs of a function that differ only in this size."""
     values = axis.column.values
     follows = len(set(values))
@@ -305,7 +323,7 @@ def _program_pairs(
         if column.family not in _NOT_OF_PROGRAMS
         and len(set(zip(values, column.values, strict=True))) > follows
     ]
-    known: dict[Hashable, tuple[int, Listing]] = {}
+    known: dict[Hashable, _Traced] = {}
     # A program for a single row may look different: nothing to broadcast or reduce over.
     for row in sorted(range(len(values)), key=lambda row: axis.sizes.get(values[row], 0) <= 1):
         program = axis.history.rows[row].miss.program
@@ -314,6 +332,6 @@ def _program_pairs(
             continue
         # The contents of a captured device array are unknown.
         rest = (program and program.arrays, *(column.values[row] for column in others))
-        size, before = known.setdefault(rest, (values[row], listing))
-        if size != values[row]:
-            yield before, listing
+        first = known.setdefault(rest, _Traced(row, listing))
+        if values[first.row] != values[row]:
+            yield first, _Traced(row, listing)

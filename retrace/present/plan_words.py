@@ -122,8 +122,11 @@ def _meant(why: Meant, along: Along) -> str:
     if not along.ordered:
         return _MEANT[why]
     through = (
-        f"if rows may be added at the end although they go through {steps_of(along.ordered)},"
+        f"if rows may be added at the end although they go through {steps_of(along.ordered)}"
     )
+    if along.draws:
+        through += " and other random numbers are drawn for another size"
+    through += ","
     return through if why == "ordered" else f"{_MEANT[why][:-1]}, and {through}"
 
 
@@ -175,6 +178,8 @@ def _together(pairs: Pairs, others: str) -> str:
         text = f"pad {axes} to {by(pairs.chosen.sizes[0])}"
     else:
         text = f"pad {axes} together, up to the first of {number} sizes that fits on every axis"
+    if others_of := [name for own in pairs.same for name in own if name not in pairs.axes]:
+        text = f"{text}, and {listed([quoted(name) for name in others_of], 6)} with them"
     text = f"{text}; {masked(pairs.along)}."
     if pairs.meant:
         text = f"{_meant(pairs.meant, pairs.along)} {text}"

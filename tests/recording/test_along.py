@@ -81,6 +81,8 @@ SEPARATE: dict[str, Function] = {
     "sort within a row": lambda x: jnp.sort(x, -1),
     "the largest of each row": lambda x: jax.lax.top_k(x, 2)[0],
     "noise": lambda x: x + jax.random.normal(jax.random.key(0), x.shape),
+    "a spectrum of each row": lambda x: jnp.abs(jnp.fft.rfft(x, axis=1)),
+    "zeros beside each row": lambda x: jnp.pad(x, ((0, 0), (1, 2))),
     "a convolution of each row": lambda x: _convolved(x[:, :, None]),
     "a scatter into each row": jax.vmap(lambda row: jnp.zeros(4).at[_PLACES].add(row[:2])),
     "a scatter that replaces": jax.vmap(lambda row: jnp.zeros(4).at[_PLACES].set(row[:2])),
@@ -135,6 +137,8 @@ ORDERED: dict[str, Function] = {
         0, x.shape[0], lambda i, c: c * 2 + x[i], x[0]
     ),
     "a shuffle": lambda x: jax.random.permutation(jax.random.key(0), x),
+    "a spectrum": lambda x: jnp.abs(jnp.fft.fft(x, axis=0)),
+    "zeros below the last": lambda x: jax.lax.pad(x, 0.0, ((0, 2, 0), (0, 0, 0))),
     "a system": lambda x: jnp.linalg.qr(x)[0],
 }
 _TABLE = np.sin(np.arange(80, dtype=np.float32)).reshape(20, _WIDE)
@@ -285,3 +289,52 @@ def test_a_number_computed_from_the_size_is_named_beside_the_sums() -> None:
     assert named == {"reduce_sum", None}
     assert "real rows" in masked(found)
     assert "real rows" not in masked(_along(lambda x: x.sum()))
+
+
+def test_a_result_that_is_the_size_is_to_be_counted() -> None:
+    counted = _along(lambda x: {"correct": (x > 0).sum(), "rows": x.shape[0]})
+    assert counted.counts and counted.whole and counted.masked and not counted.separate
+    assert "mask.sum()" in masked(counted)
+    for one in (lambda x: x.sum(), lambda x: (x.sum(), _WIDE), OF_THE_SIZE["which result it is"]):
+        assert not _along(one).counts and "mask.sum()" not in masked(_along(one))
+
+
+def test_a_plan_for_two_axes_names_all_arrays_and_what_goes_over_either(
+    judge_all: JudgeAll,
+) -> None:
+    @jax.jit
+    def evaluate(ids: Any, y: Any) -> Any:
+        logits = jnp.where(ids > 0, ids, 0).sum(1)
+        rows = jnp.tanh(logits - y)
+        return rows.prod(0), ids.shape[0]
+
+    def program() -> None:
+        # Only the last of them has fewer rows.
+        for rows, length in ((16, 20), (16, 21), (16, 22), (16, 23), (16, 24), (12, 19)):
+            evaluate(np.ones((rows, length), np.int32), np.ones(rows, np.float32))
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    told = sentence(step.proposal)
+    assert step.proposal.pairs is not None
+    assert step.proposal.pairs.axes == ("ids axis 0", "ids axis 1")
+    assert all(one in told for one in ("`y axis 0`", "`reduce_sum`", "`reduce_prod`"))
+    assert "mask.sum()" in told
+
+
+def test_that_other_numbers_are_drawn_comes_before_all_else(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def train(key: Any, x: Any) -> Any:
+        for _ in range(9):
+            x = _scan(jnp.tanh, x[::-1])
+        return x.sum() + jax.random.normal(key, (2, x.shape[0])).sum()
+
+    def program() -> None:
+        for size in (3, 8, 5, 9):
+            train(jax.random.key(0), np.ones((size, _WIDE), np.float32))
+
+    recording, verdicts = judge_all(program)
+    (step,) = [one for one in plan(recording, verdicts).steps if one.functions == ("train",)]
+    assert step.sure == "ask"
+    assert "through `random_bits`" in (told := sentence(step.proposal))
+    assert "random numbers are drawn" in told
