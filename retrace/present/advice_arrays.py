@@ -93,9 +93,7 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.OneRank():
             return f"pass {who} with the same number of axes at every call, if they mean the same"
         case model.OneDtype(dtypes=dtypes):
-            both = f": {' or '.join(dtypes)}, not both" if dtypes else ""
-            if len(dtypes) > 2:
-                both = f": one of {listed(dtypes)}"
+            both = f": {_of_dtypes(dtypes)}" if dtypes else ""
             each = f"each of {who}" if many and not dtypes else who
             text = f"give {each} one dtype at every call{both}"
             return f"{text} (results differ: choose the one you mean)" if asks else text
@@ -175,3 +173,15 @@ def _typed(dtype: str, has_axes: bool) -> str:
     if has_axes:  # a JAX array as before: a library may flatten a NumPy array differently
         return f"`jax.device_put(np.asarray(value, jnp.{dtype}))`"
     return f"`np.{dtype}(value)`" if dtype in _NUMPY else f"`np.asarray(value, jnp.{dtype})`"
+
+
+def _of_dtypes(dtypes: tuple[str, ...]) -> str:
+    """Which of several dtypes to give: not one that would cut off fractions of the others."""
+    whole = [one for one in dtypes if one.startswith(("int", "uint", "bool"))]
+    exact = [one for one in dtypes if one not in whole]
+    if whole and exact:
+        kept = exact[0] if len(exact) == 1 else f"one of {listed(exact)}"
+        return f"{kept}, not {listed(whole)}, which would cut fractions off"
+    if len(dtypes) > 2:
+        return f"one of {listed(dtypes)}"
+    return f"{' or '.join(dtypes)}, not both"

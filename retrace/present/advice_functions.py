@@ -223,9 +223,12 @@ def _and_pass(advice: model.JitAndPass) -> str:
     traced, static = advice.traced, advice.static
     if advice.reads:
         also = f"{names(traced)} and " if traced else ""
+        who = names(advice.functions) if advice.functions else "it"
+        read = "read" if len(advice.functions) > 1 else "reads"
+        kept = f", and {names(static)} as {_arguments(static, 'static')}" if static else ""
         return (
-            f"jit {_whom(advice)} once, outside the loop, and pass {also}the arrays that it "
-            f"reads as arguments{_of_one_size(advice)}"
+            f"jit {_whom(advice)} once, outside the loop, and pass {also}the arrays that {who} "
+            f"{read} as arguments{kept}{_of_one_size(advice)}"
         )
     at = "at module level" if advice.bound else "outside the loop"
     ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
@@ -236,6 +239,12 @@ def _and_pass(advice: model.JitAndPass) -> str:
         ways.append(
             f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
             "is then set in the optimizer's state"
+        )
+    if not ways and advice.functions:
+        them = "it is" if len(advice.functions) == 1 else "they are"
+        return (
+            f"jit {_whom(advice)} once, outside the loop, over one {names(advice.functions)}, "
+            f"which it holds: {them} created again as well"
         )
     if not ways:
         ways = ["pass what the partial binds at each call"]

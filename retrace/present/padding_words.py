@@ -33,12 +33,44 @@ def _masked(along: Along) -> str:
     computes = f"the program computes with {steps_of(sized)}" if sized else ""
     if named and sized:
         counted = f"use the number of real rows where {computes}"
-        return f"mask the padding in {steps_of(named, 4)}, and {counted}, or results change"
+        return f"mask the padding in {_with_values(named)}, and {counted}, or results change"
     if named:
-        return f"mask the padding in {steps_of(named, 4)}, or results change"
+        return f"mask the padding in {_with_values(named)}, or results change"
     if sized:
         return f"mask the padding: {computes}"
     return "mask the padding where results depend on it"
+
+
+_NEUTRAL = {
+    "argmax": "-jnp.inf",
+    "argmin": "jnp.inf",
+    "reduce_and": "True",
+    "reduce_max": "-jnp.inf",
+    "reduce_min": "jnp.inf",
+    "reduce_prod": "1",
+}
+"""What changes no result, for operations that are not sums."""
+
+
+def neutral(along: Along) -> dict[str, str]:
+    """The values to mask with where 0 would change results, by operation."""
+    names = dict.fromkeys(one.primitive for one in along.masked)
+    return {name: _NEUTRAL[name] for name in names if name is not None and name in _NEUTRAL}
+
+
+def _with_values(named: Sequence[Step]) -> str:
+    text = steps_of(named, 4)
+    by_value: dict[str, list[str]] = {}
+    for name, value in neutral(Along(masked=tuple(named))).items():
+        by_value.setdefault(value, []).append(name)
+    if not by_value:
+        return text
+    values = [f"`{value}` in {listed(list(map(quoted, own)))}" for value, own in by_value.items()]
+    return f"{text} (with {listed(values)}{', 0 in the others' if _sums(named) else ''})"
+
+
+def _sums(named: Sequence[Step]) -> bool:
+    return any(one.primitive not in _NEUTRAL for one in named)
 
 
 def steps_of(steps: Sequence[Step], most: int = 2) -> str:

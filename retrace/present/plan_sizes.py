@@ -8,7 +8,7 @@ from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
-from retrace.present.padding_words import masked
+from retrace.present.padding_words import masked, neutral
 from retrace.present.plan_words import also, axes_of, by
 from retrace.present.words import clean, count, listed, seconds
 
@@ -203,7 +203,11 @@ def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
         yield from wrapped(f"        SIZES = {chosen}", width, 17)
         yield f"        add = min(s for s in SIZES if s >= x.shape[{axis}]) - x.shape[{axis}]"
     yield f"        x = np.pad(x, [(0, add if a {which} else 0) for a in range(x.ndim)])"
+    values = neutral(sizes.along).values()
     if not sizes.along.separate:
+        other = ", -jnp.inf in place of 0 for the largest" if "-jnp.inf" in values else ""
         yield from wrapped(
-            "    with a mask, as in `jnp.sum(jnp.where(mask, x, 0)) / mask.sum()`", width, 4
+            f"    with a mask, as in `jnp.sum(jnp.where(mask, x, 0)) / mask.sum()`{other}",
+            width,
+            4,
         )

@@ -127,6 +127,8 @@ def _meant(why: Meant, along: Along) -> str:
     if along.draws:
         through += " and other random numbers are drawn for another size"
     through += ","
+    if why == "doubled":
+        return f"{_MEANT[why]}, {through}"
     return through if why == "ordered" else f"{_MEANT[why][:-1]}, and {through}"
 
 
@@ -249,9 +251,13 @@ def _function(change: Change, advice: Advice | None) -> str:
         return f"create {_who(change)} once{passed}, inject hyperparameters"
     if isinstance(advice, model.Library) and advice.holder:
         return f"keep one {quoted(advice.holder)}"
-    if change.held:
-        what = "an argument" if len(change.held) == 1 else "arguments"
-        return f"pass {names(change.held)} as {what} of {_who(change)}"
+    held = change.held
+    if isinstance(advice, model.JitAndPass):
+        # What cannot be passed, such as a function that it holds, is left out of these.
+        held = (*advice.traced, *advice.static)
+    if held and not (isinstance(advice, model.JitAndPass) and advice.reads):
+        what = "an argument" if len(held) == 1 else "arguments"
+        return f"pass {names(held)} as {what} of {_who(change)}"
     return f"create {_made(change, advice)}{_who(change)} once"
 
 

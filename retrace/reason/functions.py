@@ -41,19 +41,15 @@ from retrace.reason import rules, values
 from retrace.reason.evidence import (
     Evidence,
     holds_arrays,
-    innermost,
-    is_another_function,
-    is_arrays,
-    is_function,
     named_changes,
     package_of,
     paths,
-    types_of,
+    values_of,
 )
-from retrace.reason.fields import field_changes
+from retrace.reason.held import Held, is_below
 from retrace.reason.program import Comparison
-from retrace.reason.traits import looks_equal, made_in_call
-from retrace.reason.values import is_amount, is_no_argument, is_plain, is_plain_type
+from retrace.reason.traits import made_in_call
+from retrace.reason.values import is_no_argument, is_plain_type
 
 
 def made_again(evidence: Evidence) -> Advice:
@@ -81,13 +77,15 @@ def made_again(evidence: Evidence) -> Advice:
         )
     if function.kind is Kind.PARTIAL:
         return _passing_partial(function, held, program)
-    if program is not None and program.captures_others and not held.arrays:
+    if _captures_more(held, program):
         # Values captured on the first call would stay in the program forever.
         return JitAndPass(
             name=name,
             what=what,
-            traced=tuple(held.numbers),
+            traced=(*held.arrays, *held.numbers),
+            static=tuple(held.plain),
             reads=True,
+            functions=tuple(held.functions),
             resized=_is_resized(held, program),
         )
     if held.found:
@@ -120,7 +118,7 @@ def _passing(
     """Pass what it captures as arguments, traced only if the programs show that this works."""
     traced = _is_traced(program)
     inject = tuple(held.optimizers if traced else ())
-    numbers = [name for name in held.numbers if not _is_below(name, inject)]
+    numbers = [name for name in held.numbers if not is_below(name, inject)]
     proof = Proof.CONSTANTS if traced and held.parts and not held.plain else Proof.KEY
     return JitAndPass(
         name=function.name,
@@ -131,12 +129,17 @@ def _passing(
         numbers=traced and bool(numbers),
         resized=bool(held.arrays) and _is_resized(held, program),
         inject=inject,
+        functions=tuple(held.functions),
         proof=proof,
     )
 
 
-def _is_below(name: str, holders: tuple[str, ...]) -> bool:
-    return any(name.startswith((f"{holder}.", f"{holder}[")) for holder in holders)
+def _captures_more(held: Held, program: Comparison | None) -> bool:
+    """Whether the program captured arrays that have no name here, as a held function does."""
+    if program is None or not program.captures_others or (held.arrays and not held.functions):
+        return False
+    sides = (side for name in held.arrays for side in values_of(held.parts[name]))
+    return program.captures_besides({side.token for side in sides if side is not None})
 
 
 def _passing_partial(function: Function, held: Held, program: Comparison | None) -> JitAndPass:
@@ -174,52 +177,6 @@ def _passing_partial(function: Function, held: Held, program: Comparison | None)
 
 def _is_static(value: Value) -> bool:
     return is_plain_type(value.type) or value.type.rpartition(".")[2] in ("function", "type")
-
-
-class Held:
-    """The changed values that a recreated function captures or reads, by how to pass them."""
-
-    def __init__(self, changes: tuple[Change, ...]) -> None:
-        captured = paths(changes, Component.CLOSURE)
-        parts = [
-            part
-            for change in changes
-            if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
-            # The parts that the code reads are reported separately.
-            if not any(
-                str(other).startswith((f"{change.path}.", f"{change.path}["))
-                for other in captured
-            )
-            for part in (field_changes(change) or (change,))
-        ]
-        names = innermost(list(dict.fromkeys(str(part.path) for part in parts)))
-        self.parts = {str(part.path): part for part in parts if part.path in names}
-        kept = self.parts
-        self.arrays = [name for name, part in kept.items() if is_arrays(part)]
-        self.numbers = [name for name, part in kept.items() if is_amount(part)]
-        self.plain = [
-            name
-            for name, part in kept.items()
-            if is_plain(part) and name not in (*self.arrays, *self.numbers)
-        ]
-        self.optimizers = [
-            str(change.path)
-            for change in changes
-            if change.component in (Component.CLOSURE, Component.DEFAULTS)
-            and all(type_.startswith("optax.") for type_ in types_of(change))
-            and any(_is_below(name, (str(change.path),)) for name in self.numbers)
-        ]
-        """Optax optimizers created with other numbers, whose contents cannot be passed."""
-        self.found = bool(kept)
-        self.names = tuple(kept)
-        known = {*self.arrays, *self.numbers, *self.plain}
-        self.alike = [name for name, part in kept.items() if looks_equal(part)]
-        # A captured function that looks the same is recreated for the same reason.
-        self.objects = [
-            name
-            for name, part in kept.items()
-            if name not in known and (not is_function(part) or is_another_function(part))
-        ]
 
 
 def _may_differ(program: Comparison | None) -> bool:

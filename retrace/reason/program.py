@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cached_property
 
 from retrace.compare.equation import primitive
@@ -60,6 +60,14 @@ class Comparison:
         if self._known is not None or old is None or new is None:
             return False
         return old.arrays != new.arrays or None in new.arrays
+
+    def captures_besides(self, tokens: Container[str | None]) -> bool:
+        """Whether they captured other arrays besides those with these tokens."""
+        old, new = (miss.program for miss in self._misses)
+        if old is None or new is None:
+            return False
+        sides = [[one for one in side.arrays if f"#{one}" not in tokens] for side in (old, new)]
+        return sides[0] != sides[1] or None in sides[1]
 
     @property
     def holds_others(self) -> bool:

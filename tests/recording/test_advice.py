@@ -33,6 +33,7 @@ from retrace.model.advice import (
     LibraryPasses,
     LoopInProgram,
     OneCallStyle,
+    OneDtype,
     OneReceiver,
     OneStructure,
     PassHeld,
@@ -41,8 +42,10 @@ from retrace.model.advice import (
     ToArgument,
     What,
 )
+from retrace.plan.order import plan
 from retrace.present.advice import advised
 from retrace.present.detail import detail
+from retrace.present.plan_words import title
 from retrace.present.program import compared
 from retrace.present.sentences import explanation
 from retrace.present.tally import Tally
@@ -722,3 +725,74 @@ def test_a_captured_number_that_gives_the_sizes_is_static_and_nothing_to_pad(las
     )
     assert isinstance(advice, JitAndPass)
     assert (advice.static, advice.resized) == (("n",), False)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_arrays_below_a_function_that_is_held_are_passed_as_well(
+    judge_all: JudgeAll, kept: bool
+) -> None:
+    def metric_in(box: Any) -> Any:
+        return lambda x: jnp.sum((x @ box) ** 2, -1)
+
+    def candidates_by(metric: Any, cutoff: Any) -> Any:
+        @jax.jit
+        def candidates(x: Any) -> Any:
+            return metric(x) < cutoff
+
+        return candidates
+
+    x = np.ones((4, 3), np.float32)
+    metrics = [metric_in(jnp.eye(3) * scale) for scale in (1.0, 1.5)]
+    if kept:
+        metrics[1] = metrics[0]
+    cutoffs = (jnp.float32(1), jnp.float32(2))
+    _, found = judge_all(
+        lambda: [candidates_by(*pair)(x) for pair in zip(metrics, cutoffs, strict=True)]
+    )
+    (fix,) = [v.fix for v in found if v.cause is Cause.FUNCTION_REDEFINED]
+    assert isinstance(fix, JitAndPass) and fix.traced == ("cutoff",)
+    assert (fix.reads, fix.functions) == ((False, ()) if kept else (True, ("metric",)))
+    assert kept or "`cutoff` and the arrays that `metric` reads" in advised(fix)
+
+
+def test_a_function_that_holds_one_created_again_binds_nothing(judge_all: JudgeAll) -> None:
+    def run() -> None:
+        @jax.jit
+        def norm(x: Any) -> Any:
+            return jnp.abs(x).max()
+
+        @jax.jit
+        def goes_on(x: Any) -> Any:
+            return norm(x) > 1e-3
+
+        goes_on(ones)
+
+    _, found = judge_all(lambda: [run() for _ in range(3)])
+    fixes = [v.fix for v in found if v.miss.function.name == "goes_on" and v.changes]
+    assert len(fixes) == 2
+    for fix in fixes:
+        assert isinstance(fix, JitAndPass) and fix.functions == ("norm",)
+        assert "partial" not in advised(fix) and "`norm`" in advised(fix)
+
+
+def test_a_title_names_what_can_be_an_argument(judge_all: JudgeAll) -> None:
+    def integrate(function: Any) -> Any:
+        return jax.jit(lambda x: function(x))(ones)
+
+    def program() -> None:
+        for rate in (1.0, 2.0, 3.0):
+            integrate(lambda k, rate=rate: jnp.sin(k * rate))
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert "`function.rate`" in title(step.proposal)  # not the function itself
+
+
+def test_of_whole_numbers_and_fractions_the_dtype_of_fractions_is_to_be_given(
+    judge_all: JudgeAll,
+) -> None:
+    update = jax.jit(lambda w, rate: w - rate * w)
+    _, found = judge_all(lambda: [update(ones, rate) for rate in (1, 0.5, 0.25)])
+    (fix,) = [v.fix for v in found if v.cause is Cause.DTYPE_CHANGED]
+    assert isinstance(fix, OneDtype)
+    assert "float32, not int32" in advised(fix)

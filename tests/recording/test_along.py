@@ -18,7 +18,7 @@ import pytest
 from retrace.capture.programs import transcript
 from retrace.compare.along import Along, along
 from retrace.plan.order import plan
-from retrace.present.padding_words import masked
+from retrace.present.padding_words import masked, neutral
 from retrace.present.plan_words import sentence
 from tests.generated import rows as generated
 from tests.recording.conftest import JudgeAll
@@ -337,4 +337,21 @@ def test_that_other_numbers_are_drawn_comes_before_all_else(judge_all: JudgeAll)
     (step,) = [one for one in plan(recording, verdicts).steps if one.functions == ("train",)]
     assert step.sure == "ask"
     assert "through `random_bits`" in (told := sentence(step.proposal))
-    assert "random numbers are drawn" in told
+    assert "random numbers" in told
+
+
+def test_the_padding_is_masked_with_what_changes_no_result() -> None:
+    def function(x: Any) -> Any:
+        return jax.nn.logsumexp(x, 0), jnp.argmin(x, 0), x.prod(0)
+
+    values = neutral(_along(function))
+    assert values == {"reduce_max": "-jnp.inf", "argmin": "jnp.inf", "reduce_prod": "1"}
+    assert all(f"`{value}` in" in masked(_along(function)) for value in values.values())
+    assert "0 in the others" in masked(_along(function))
+    assert neutral(_along(lambda x: x.sum(0))) == {}
+    # Followed: the sum of `exp` is masked by its argument.
+    x, mask = _rows(_LARGE), np.arange(_LARGE)[:, None] < _SMALL
+    alone = function(_rows(_SMALL))
+    for index, value in enumerate(values.values()):
+        padded = function(jnp.where(mask, x, eval(value)))
+        np.testing.assert_allclose(alone[index], padded[index], rtol=1e-5)

@@ -105,6 +105,8 @@ class JitAndPass(OfFunction):
     """Values passed as several types, each of which would need its own program."""
     inject: tuple[str, ...] = ()
     """Optax optimizers that it holds, whose state can hold their numbers instead."""
+    functions: tuple[str, ...] = ()
+    """Functions that it holds and that are created again as well, from the same code."""
 
 
 class OneReceiver(Advice):
