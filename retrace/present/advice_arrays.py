@@ -153,6 +153,8 @@ def _structure(advice: model.OneStructure, who: str) -> str:
 
 
 def _number(advice: model.CastNumber, who: str) -> str:
+    if all(has_axes for _, has_axes in advice.types):
+        return _weak_array(advice, who)
     typed = " or ".join(_typed(*one) for one in advice.types)
     if advice.proof is Proof.MEANING:
         return (
@@ -166,6 +168,19 @@ def _number(advice: model.CastNumber, who: str) -> str:
         f"pass {who} as {typed} at every call, not as a Python number or the result of Python "
         "numbers only"
     )
+
+
+def _weak_array(advice: model.CastNumber, who: str) -> str:
+    """The same for arrays with axes, which are weakly typed as they were created."""
+    made = " or ".join(f"`jnp.array(0.0, jnp.{dtype})`" for dtype, _ in advice.types)
+    at = "where it is created" if len(advice.paths) == 1 else "where they are created"
+    text = (
+        f"give {who} a dtype {at}, as in {made}: an array that is made of Python numbers alone "
+        "is weakly typed, and so is what is made from it, like the state of an optimizer"
+    )
+    if advice.proof is not Proof.MEANING:
+        return text
+    return f"{text}; one takes the dtype of what it is combined with, so results may differ"
 
 
 def _typed(dtype: str, has_axes: bool) -> str:

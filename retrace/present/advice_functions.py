@@ -158,39 +158,48 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"to `.{name}` creates a new object), or jit the function around it once"
             )
             return f"{text}; if it reads other values each time, pass those" if asks else text
-        case model.DefineBodyOnce(package=str(package)):
-            differs = ", with what differs passed in" if asks else ""
-            return (
-                f"jit the function around it once, and call that{differs}: {package} creates a "
-                "new loop at each call"
-            )
-        case model.DefineBodyOnce(inject=(_, *_) as inject) if inject == advice.holds:
-            return (
-                f"create {names(inject)} once with `optax.inject_hyperparams`, which keeps what "
-                "differs as arrays in the optimizer's state, jit the function around this once "
-                "with that state among its arguments, and call it"
-            )
-        case model.DefineBodyOnce(bodies=bodies, holds=(_, *_) as holds):
-            passed = tuple(name for name in holds if name not in advice.each)
-            each = f" for each {names(advice.each)}" if advice.each else ""
-            given = f", with {names(passed)} among its arguments" if passed else ""
-            return (
-                f"jit the function around it once{each}{given}, and call that: {names(bodies)} "
-                f"cannot be created once, since {names(holds)} "
-                f"{'differ' if len(holds) > 1 else 'differs'}; what a jitted function only reads "
-                "stays as it was first"
-            )
-        case model.DefineBodyOnce(bodies=bodies, partial=partial):
-            what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
-            what = f"the partial of {what}" if partial and len(bodies) == 1 else what
-            is_made = "are created" if len(bodies) > 1 else "is created"
-            return (
-                "jit the function around it once, and call that; a `scan`, `while_loop` or "
-                f"`cond` is also served if {what} {is_made} once, at module level"
-                f"{', and what differs is passed in' if asks else ''}"
-            )
+        case model.DefineBodyOnce():
+            return _around_loop(advice)
         case _:
             return None
+
+
+def _around_loop(advice: model.DefineBodyOnce) -> str:
+    """What to do about a loop outside all jitted functions whose body is created again."""
+    bodies, holds, asks = advice.bodies, advice.holds, advice.proof is Proof.MEANING
+    around, rest = "the function around it", ""
+    if advice.untraceable:
+        around = "the part around it that computes"
+        rest = "; what prints, or makes Python numbers of arrays, stays outside"
+    if advice.package is not None:
+        differs = ", with what differs passed in" if asks else ""
+        return (
+            f"jit {around} once, and call that{differs}: {advice.package} creates a new loop at "
+            f"each call{rest}"
+        )
+    if advice.inject and advice.inject == holds:
+        return (
+            f"create {names(advice.inject)} once with `optax.inject_hyperparams`, which keeps "
+            f"what differs as arrays in the optimizer's state, jit {around} once with that "
+            f"state among its arguments, and call it{rest}"
+        )
+    if holds:
+        passed = tuple(name for name in holds if name not in advice.each)
+        each = f" for each {names(advice.each)}" if advice.each else ""
+        given = f", with {names(passed)} among its arguments" if passed else ""
+        return (
+            f"jit {around} once{each}{given}, and call that: {names(bodies)} cannot be created "
+            f"once, since {names(holds)} {'differ' if len(holds) > 1 else 'differs'}; what a "
+            f"jitted function only reads stays as it was first{rest}"
+        )
+    what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
+    what = f"the partial of {what}" if advice.partial and len(bodies) == 1 else what
+    is_made = "are created" if len(bodies) > 1 else "is created"
+    return (
+        f"jit {around} once, and call that{rest}; a `scan`, `while_loop` or `cond` is also "
+        f"served if {what} {is_made} once, at module level"
+        f"{', and what differs is passed in' if asks else ''}"
+    )
 
 
 def _whom(advice: OfFunction) -> str:

@@ -126,6 +126,15 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
 
 def _held(advice: model.PassHeld, who: str) -> str:
     held = names(advice.held)
+    if advice.of:
+        leaves = "leaves" if len(advice.held) > 1 else "a leaf"
+        arguments = "arguments" if len(advice.held) > 1 else "an argument"
+        return (
+            f"{who} is another {quoted(advice.of)} over other arrays, which the program holds: "
+            f"register the class as a pytree with {held} as {leaves}, and {who} is no longer "
+            f"static; or keep one object and pass {held} as {arguments}, since by itself it "
+            "goes on with its first arrays"
+        )
     if held:
         return (
             f"{who} is a new function over a different {held}: keep one for each and reuse it, "

@@ -116,6 +116,11 @@ def _is_arrays(data: object) -> bool:
     if isinstance(data, list):
         items = cast(list[object], data)
         return bool(items) and all(map(_is_leaf, items)) and any(map(_is_arrays, items))
+    return is_array_type(data)
+
+
+def is_array_type(data: object) -> bool:
+    """Whether a part of a value is an array whose contents were not recorded: `float32[8]`."""
     return isinstance(data, str) and _ARRAY.fullmatch(data) is not None
 
 

@@ -339,6 +339,7 @@ def body(evidence: Evidence) -> Advice:
         holds=holds,
         each=each,
         inject=tuple(name for name in each if name in inject),
+        untraceable=evidence.miss.call_site is not None and evidence.miss.call_site.untraceable,
         proof=Proof.MEANING if holds else proof,  # the function around it may take functions
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from retrace.compare.equality import type_name
 from retrace.compare.values import differences
@@ -26,6 +27,7 @@ from retrace.model.advice import (
 from retrace.reason.evidence import (
     Evidence,
     is_another_function,
+    is_array_type,
     is_function,
     is_number,
     is_numeric,
@@ -92,6 +94,9 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         )
     if len(set(types)) > 1 and all(map(is_number, types)):
         return _one_type(evidence, paths, set(types))
+    if held := _held_arrays(evidence, first):
+        of = type_name(types_of(first)[1]).rpartition(".")[2]
+        return PassHeld(paths=paths, held=held, of=of, unsure=True, proof=Proof.MEANING)
     shapes = evidence.program is not None and evidence.program.kind == "shapes-only"
     found = [change for each in own for change in (field_changes(each) or (each,))]
     calls_back = evidence.program is not None and evidence.program.calls_back
@@ -118,6 +123,19 @@ def _holds_other(paths: tuple[str, ...], parts: Iterable[Change]) -> Advice:
     """What to do about a function that was created again over other values."""
     held = tuple(str(part.path).rpartition(".")[2] for part in parts)
     return PassHeld(paths=paths, held=held, proof=Proof.MEANING)
+
+
+def _held_arrays(evidence: Evidence, change: Change) -> tuple[str, ...]:
+    """The arrays of an object, if only their contents can differ between two programs."""
+    new = values_of(change)[1]
+    if not _may_be_equal(evidence) or not looks_the_same(change) or new is None:
+        return ()
+    if evidence.program is None or evidence.program.kind not in (None, "constants-only"):
+        return ()
+    if not isinstance(new.data, dict):
+        return ()
+    fields = cast(dict[str, object], new.data)
+    return tuple(f"{change.path}.{name}" for name, one in fields.items() if is_array_type(one))
 
 
 def _fields(change: Change) -> tuple[str, ...]:

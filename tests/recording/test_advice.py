@@ -796,3 +796,74 @@ def test_of_whole_numbers_and_fractions_the_dtype_of_fractions_is_to_be_given(
     (fix,) = [v.fix for v in found if v.cause is Cause.DTYPE_CHANGED]
     assert isinstance(fix, OneDtype)
     assert "float32, not int32" in advised(fix)
+
+
+def test_a_static_object_over_other_arrays_is_to_be_a_pytree(judge_all: JudgeAll) -> None:
+    class Posterior:
+        def __init__(self, data: Any, scale: float = 2.0) -> None:
+            self.data, self.scale = data, scale
+
+        def logp(self, x: Any) -> Any:
+            return ((self.data - x) ** 2).sum() / self.scale
+
+    class Leaf(Posterior):
+        pass
+
+    jax.tree_util.register_dataclass(Leaf, data_fields=["data"], meta_fields=["scale"])
+    data = [jax.device_put(np.arange(4, dtype=np.float32) * k) for k in range(3)]
+    results: list[Any] = []
+
+    def run(kind: type[Posterior]) -> list[Verdict]:
+        static = 0 if kind is Posterior else None
+        logp = jax.jit(kind.logp, static_argnums=static)
+        found = judge_all(lambda: results.append([float(logp(kind(d), ones)) for d in data]))[1]
+        return [v for v in found if v.miss.function.name == "logp"]
+
+    _, *again = run(Posterior)
+    for verdict in again:
+        assert isinstance(verdict.fix, PassHeld) and verdict.fix.of == "Posterior"
+        assert verdict.fix.held == ("self.data",) and verdict.avoidable == "maybe"
+    known = len(again) + 1
+    assert len(run(Leaf)) == known + 1  # followed: one program
+    assert results[0] == results[1]
+
+
+def test_a_loop_in_a_function_that_prints_is_not_to_be_jitted_with_it(
+    judge_all: JudgeAll,
+) -> None:
+    def run(rate: Any, prints: bool) -> None:
+        def body(carry: Any, x: Any) -> Any:
+            return carry * rate + x, x
+
+        found = jax.lax.scan(body, jnp.float32(0), ones)[0]
+        if prints:
+            print(f"{float(found):.2f}")
+
+    def quiet(rate: Any) -> Any:
+        def body(carry: Any, x: Any) -> Any:
+            return carry * rate + x + 1, x
+
+        return jax.lax.scan(body, jnp.float32(0), ones)[0]
+
+    rates = jax.device_put(np.float32([0.5, 0.25]))
+    _, found = judge_all(lambda: [(run(rate, True), quiet(rate)) for rate in rates])
+    loops = {
+        v.miss.call_site.function.rpartition(".")[2]: v.fix
+        for v in found
+        if v.miss.bodies and v.nearest and v.miss.call_site
+    }
+    printing, plain = loops["run"], loops["quiet"]
+    assert isinstance(printing, DefineBodyOnce) and printing.untraceable
+    assert isinstance(plain, DefineBodyOnce) and not plain.untraceable
+    assert "stays outside" in advised(printing) and "stays outside" not in advised(plain)
+
+
+def test_a_weak_array_with_axes_was_no_python_number(judge_all: JudgeAll) -> None:
+    step = jax.jit(lambda scale, x: (scale * x).mean())
+    weak = jax.vmap(lambda _: jnp.array(0.5))(ones)
+    strong = jax.vmap(lambda _: jnp.array(0.5, jnp.float32))(ones)
+    _, found = judge_all(lambda: [step(scale, ones) for scale in (strong, weak)])
+    (fix,) = [v.fix for v in found if v.cause is Cause.WEAK_TYPE_CHANGED]
+    assert isinstance(fix, CastNumber)
+    assert "jnp.array(0.0, jnp.float32)" in advised(fix)
+    assert "Python number for" not in advised(fix)

@@ -189,3 +189,5 @@ class DefineBodyOnce(Advice):
     """Those of them that cannot be arguments of a jitted function, like a function."""
     inject: tuple[str, ...] = ()
     """Optax optimizers among those, whose state can hold the numbers that differ instead."""
+    untraceable: bool = False
+    """Whether the function around it prints, or does something else that cannot be traced."""

@@ -55,6 +55,8 @@ class PassHeld(Advice):
     """Whether it is part of a tree that otherwise looks the same."""
     unsure: bool = False
     """Whether all that may differ are arrays whose contents were not compared."""
+    of: str = ""
+    """The class of a static object that holds other arrays; empty for a function."""
 
 
 class OneType(Advice):
