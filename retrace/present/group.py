@@ -38,7 +38,7 @@ class Group:
 
     __slots__ = (
         *("_folded", "_misses", "_sums", "began", "cause", "count", "functions", "places"),
-        *("remedy", "seconds", "shown", "worths"),
+        *("planned", "remedy", "seconds", "shown", "worths"),
     )
 
     def __init__(self, first: Verdict) -> None:
@@ -53,6 +53,8 @@ class Group:
         """The number of definition sites, or of lines with eager operations."""
         self.places: tuple[CallSite, ...] = ()
         """The lines, if eager operations of several are shown together."""
+        self.planned = False
+        """Whether a step of the plan is about most of them."""
         self.remedy: Proposal | None = None
         """The shared remedy, unless the advice on one miss covers it."""
         self.worths: Counter[Literal["yes", "no", "maybe"]] = Counter()
@@ -93,6 +95,7 @@ class Group:
         whole.functions = len(groups)
         whole.places = places if len(groups) > 1 else ()
         whole.remedy = remedy
+        whole.planned = any(group.planned for group in groups)
         whole.began = min(group.began for group in groups)
         for group in groups:
             whole.count += group.count
@@ -150,6 +153,11 @@ class Group:
         return self.sums.called[fix.of]
 
     @property
+    def lacks_advice(self) -> bool:
+        """Whether there is no advice on most of its misses."""
+        return self.shown.fix is None or self.is_told_in_part
+
+    @property
     def is_told_in_part(self) -> bool:
         """Whether the advice on the shown operation is about a part of them only."""
         return self.told < self.count
@@ -169,7 +177,8 @@ class Group:
         if self.cause is Cause.EAGER_OP:
             # What a library runs for itself is not avoidable, but its message says who runs it.
             first = 0 if isinstance(self.shown.fix, LeaveEager) else self.worths["no"]
-            return self.avoidable != "yes" and self.count - first < _MIN_REPEATS
+            few = self.count - first < _MIN_REPEATS
+            return self.avoidable != "yes" and few and not self.planned
         return self.cause is Cause.FIRST_TRACE
 
 
@@ -213,8 +222,8 @@ class Sums:
         """Seconds of derived programs."""
         self.wasted = 0
         """The number with the same program as the closest earlier key."""
-        self._types: dict[int, str] = {}
-        """Texts of changed arguments, by the hash of an argument and its type."""
+        self._types: dict[int, tuple[str, str]] = {}
+        """Paths and texts of changed arguments, by the hash of an argument and its type."""
         self._changed: Counter[str] = Counter()
 
     def add(self, verdict: Verdict) -> None:
@@ -240,7 +249,8 @@ class Sums:
             known = _type(verdict, change)
             if known not in self._types:
                 room_left = len(self._types) <= _MAX_SHAPES
-                self._types[known] = sides(verdict, change)[1] if room_left else ""
+                text = sides(verdict, change)[1] if room_left else ""
+                self._types[known] = change.path or "", text
         if (change is None or verdict.cause not in _ARRAYS) and (text := _telling(verdict)):
             self._changed[text] += 1
 
@@ -291,7 +301,12 @@ class Sums:
         """What the other misses changed, in one line."""
         if (first := _of_array(shown)) is not None:
             own = _type(shown, first)
-            texts = (text for known, text in self._types.items() if known != own)
+            texts = (
+                # Without its path it would be read as another type of the array above.
+                text if path == first.path or not text else f"{clean(path, 40)} {text}"
+                for known, (path, text) in self._types.items()
+                if known != own
+            )
             shapes = list(islice(texts, _MAX_SHAPES))
             more = len(self._types) - (own in self._types) - len(shapes)
             # Two operations may reach one type through different arguments.

@@ -111,6 +111,8 @@ def _heading(view: View, group: Group, who: str, same: str) -> str:
 def _worth(group: Group) -> str:
     words = {"yes": "avoidable", "maybe": "perhaps avoidable", "no": "not avoidable"}
     strongest = group.avoidable
+    if strongest == "no" and group.planned:
+        return words["maybe"]
     text = words[strongest]
     sure = group.worths[strongest]
     if strongest != "no" and sure < group.count:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from retrace.plan.amount import Amount
-from retrace.plan.step import Plan, Step
+from retrace.plan.step import Change, Plan, Proposal, Step
 from retrace.present import amounts as amount
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _HEADS = ("saves calls", "seconds", "left")
 _GAPS = (1, 2, 3)
 """The columns before each of these."""
+_MAX_REPEATED = 100
+"""Length of a sentence from which it is not repeated for another step."""
 _MIN_ROOM = 18
 """Minimum columns for what to change; with fewer, each step takes several lines."""
 SHORT = 3
@@ -198,8 +200,28 @@ def _sum(amounts: Iterator[Amount]) -> Amount:
 
 def _advice(plan: Plan, top: int, width: int) -> Iterator[str]:
     yield ""
+    known: dict[str, int] = {}
     for number, step in enumerate(plan.steps[:top], 1):
-        yield from wrapped(f"{number:>2}  {clean(sentence(step.proposal), None)}", width, 4)
+        text = sentence(step.proposal)
+        if (first := known.setdefault(_without_number(step.proposal), number)) != number:
+            (change, *_) = step.proposal.changes
+            kinds = (
+                f", with {count(change.seen, 'kind')} of operations" if _is_block(change) else ""
+            )
+            text = f"the same as for {first}{kinds}." if len(text) > _MAX_REPEATED else text
+        yield from wrapped(f"{number:>2}  {clean(text, None)}", width, 4)
+
+
+def _without_number(proposal: Proposal) -> str:
+    """The sentence about a step, which may be that of another with more kinds of operations."""
+    changes = [
+        change._replace(seen=0) if _is_block(change) else change for change in proposal.changes
+    ]
+    return sentence(proposal._replace(changes=tuple(changes)))
+
+
+def _is_block(change: Change) -> bool:
+    return change.family == "eager"
 
 
 def warmup_lines(warmth: Warmth, width: int) -> Iterator[str]:

@@ -17,6 +17,8 @@ from retrace.runs.outcomes import Outcomes
 
 _MIN_FUNCTIONS = 3
 """Minimum number of functions for one cause on one calling line to be reported once."""
+_FAIR = 0.05
+"""Fraction of all seconds that a step may save for its lines to be told above the list."""
 _MOST = 0.5
 """Fraction of a line's seconds that a step of the plan must remove to be shown for the line."""
 Rank: TypeAlias = tuple[int, float]
@@ -258,7 +260,10 @@ class Tally:
                 and spent >= group.seconds * _MOST
                 and key not in known
             ]
-            if len(own) > 1 or (own and self._groups[own[0]].is_told_in_part):
+            if step.gone.seconds.high >= plan.now.seconds.high * _FAIR:
+                for key in own:
+                    self._groups[key].planned = True
+            if len(own) > 1 or (own and self._groups[own[0]].lacks_advice):
                 known.update(own)
                 self._one_remedy.append((own, step.proposal))
 

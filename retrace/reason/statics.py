@@ -132,9 +132,8 @@ def _held_arrays(evidence: Evidence, change: Change) -> tuple[str, ...]:
         return ()
     if evidence.program is None or evidence.program.kind not in (None, "constants-only"):
         return ()
-    if not isinstance(new.data, dict):
-        return ()
-    fields = cast(dict[str, object], new.data)
+    data: object = new.data
+    fields = cast(dict[str, object], data) if isinstance(data, dict) else {}
     return tuple(f"{change.path}.{name}" for name, one in fields.items() if is_array_type(one))
 
 

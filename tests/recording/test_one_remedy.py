@@ -98,3 +98,28 @@ def test_advice_on_a_part_of_a_line_says_how_small_the_part_is(judge_all: JudgeA
     (step,) = found.steps
     assert fix(many) == plan_words.sentence(step.proposal)
     assert not many.places
+
+
+def test_what_a_step_could_save_the_most_of_is_told_although_it_ran_once(
+    judge_all: JudgeAll,
+) -> None:
+    def start(x: Any) -> Any:
+        x = jnp.sinh(jnp.cosh(jnp.tan(jnp.cos(jnp.sin(x)))))
+        return jnp.cbrt(jnp.log1p(jnp.abs(jnp.arctan(jnp.expm1(jnp.tanh(x))))))
+
+    def program() -> None:
+        jax.clear_caches()
+        start(np.ones(3, np.float32))
+
+    recording, verdicts = judge_all(program)
+    view = View(recording, verdicts)
+    tally = Tally.of(view)
+    assert all(group.is_quiet for group in tally.groups())
+    found = plan(recording, verdicts)
+    tally.gather(view, found)
+    (step,) = found.steps
+    told = [group for group in tally.groups() if not group.is_quiet]
+    assert told
+    for group in told:
+        assert fix(group) == plan_words.sentence(step.proposal)
+        assert "not avoidable" not in heading(view, group, "")
