@@ -257,7 +257,12 @@ def eager_proposal(root: Root) -> Proposal:
     number = len({v.miss.function.jax_name for v in root.verdicts})
     functions = () if root.function is None else (root.function.rpartition(".")[2],)
     change = Change(
-        root.family, functions=functions, seen=number, lines=root.lines, loops=root.loops
+        root.family,
+        functions=functions,
+        seen=number,
+        lines=root.lines,
+        loops=root.loops,
+        traced=root.traced,
     )
     plain = FewSizes.code if root.family == "eager-sizes" else JitBlock.code
     code = plain if root.advice is None else root.advice.code

@@ -35,6 +35,13 @@ def drivers_of(verdicts: Iterable[Verdict]) -> frozenset[Place]:
     return frozenset(found)
 
 
+def lines_traced(verdicts: Iterable[Verdict]) -> frozenset[tuple[str, int]]:
+    """The user's lines that also run while a function is traced, by file and line."""
+    nested = (one.miss for one in verdicts if one.miss.nested or one.miss.parent is not None)
+    own = (line for miss in nested if miss.derived is None for line in _lines(miss))
+    return frozenset((line.file, line.line) for line in own if not line.in_library)
+
+
 class Call(Row):
     """A call of a user's function that could be jitted as a whole."""
 

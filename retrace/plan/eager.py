@@ -27,7 +27,7 @@ from retrace.model.advice import (
 )
 from retrace.model.record import Record
 from retrace.model.row import Row
-from retrace.plan.calls import Call, Place, call_around, drivers_of
+from retrace.plan.calls import Call, Place, call_around, drivers_of, lines_traced
 from retrace.reason.eager import joins, new_body, of_caller
 from retrace.reason.sized import of_many_sizes, sized, sizes_of
 
@@ -62,6 +62,8 @@ class Root(Record):
     """The number of the user's lines that run the operations."""
     loops: tuple[Line, ...] = ()
     """The Python loops inside the function that run them."""
+    traced: bool = False
+    """Whether one of the lines also runs inside a trace, where NumPy does not work."""
 
     @property
     def worth(self) -> bool:
@@ -106,7 +108,10 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
             inside.setdefault((site.file, site.line), []).append(verdict)
     yield from _called(called)
     yield from _loops(verdicts)
-    yield from _own(lines, inside, drivers_of(verdicts))
+    traced = lines_traced(verdicts)
+    for root in _own(lines, inside, drivers_of(verdicts)):
+        own = {(one.file, one.line) for v in root.verdicts if (one := v.miss.call_site)}
+        yield root if own.isdisjoint(traced) else root.changed(traced=True)
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:

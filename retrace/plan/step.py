@@ -93,6 +93,8 @@ class Change(Row):
     """The number of lines with eager operations that it is about."""
     loops: tuple[tuple[str, int], ...] = ()
     """The Python loops that run such operations inside the functions, by file and line."""
+    traced: bool = False
+    """Whether one of the lines also runs inside a trace."""
 
 
 class Proposal(Row):

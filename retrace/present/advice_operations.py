@@ -168,7 +168,9 @@ def _sizes(change: Change) -> str:
         one = "one operation compiles"
         what = one if change.seen == 1 else f"{change.seen} kinds of operations compile"
         text = f"{what} again for each size on this line: give it arrays of a few sizes"
-    text = f"{text} (with a mask if results depend on it), or use NumPy for what varies"
+    text = f"{text} (with a mask if results depend on it)"
+    if not change.traced:  # there NumPy would raise an error
+        text = f"{text}, or use NumPy for what varies (`np.asarray` of each JAX array first)"
     if change.lines > 1 or change.seen < _MANY_KINDS:
         return f"{text}."
     return (

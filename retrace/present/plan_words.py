@@ -389,5 +389,7 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "eager-callback": lambda _: "NumPy in this host callback",
     "eager-import": lambda _: "NumPy while this module is imported",
     "eager-init": lambda _: "jit what creates the parameters",
-    "eager-sizes": lambda change: f"few sizes in, or NumPy, on {_lines(change)}",
+    "eager-sizes": lambda change: (
+        f"few sizes in{'' if change.traced else ', or NumPy,'} on {_lines(change)}"
+    ),
 }

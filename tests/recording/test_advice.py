@@ -845,7 +845,7 @@ def test_a_loop_in_a_function_that_prints_is_not_to_be_jitted_with_it(
 
         return jax.lax.scan(body, jnp.float32(0), ones)[0]
 
-    rates = jax.device_put(np.float32([0.5, 0.25]))
+    rates = jax.device_put(np.array([0.5, 0.25], np.float32))
     _, found = judge_all(lambda: [(run(rate, True), quiet(rate)) for rate in rates])
     loops = {
         v.miss.call_site.function.rpartition(".")[2]: v.fix

@@ -866,3 +866,24 @@ def test_the_loops_that_jit_would_unroll_are_told(planned: Planned) -> None:
     (step,) = planned(lambda: [made.layer(x) for _ in range(3)]).steps
     assert step.proposal.changes[0].loops == ()  # the loop around the call is not unrolled
     assert "jax.lax.scan" not in sentence(step.proposal)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_numpy_is_not_proposed_where_a_line_also_runs_inside_a_trace(
+    planned: Planned, traced: bool
+) -> None:
+    halve = jax.jit(lambda x: x / 2)
+
+    def total(sizes: Any) -> Any:
+        return [jnp.sum(jnp.cumsum(jnp.sort(halve(np.ones(n, np.float32))))) for n in sizes]
+
+    def program() -> None:
+        if traced:
+            jax.jit(lambda: total((9,)))()
+        total(range(2, 8))
+
+    steps = [one for one in planned(program).steps if one.proposal.code == FewSizes.code]
+    (change,) = steps[0].proposal.changes
+    assert change.traced == traced
+    for said in (title(steps[0].proposal), sentence(steps[0].proposal)):
+        assert ("NumPy" in said) != traced

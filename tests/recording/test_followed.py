@@ -239,7 +239,7 @@ def learning_rate_below_an_eager_loop(followed: bool) -> Any:
     found: list[Any] = []
     for rate in (0.5, 0.25, 0.125):
         tx = injected if followed else optax.sgd(rate)
-        state = tx.init(ones)
+        state: Any = tx.init(ones)
         if followed:
             state.hyperparams["learning_rate"] = jnp.asarray(rate, jnp.float32)
         found.append(jitted(state) if followed else optimize(tx, state))

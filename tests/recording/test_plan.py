@@ -478,7 +478,7 @@ def test_around_a_loop_each_function_that_its_body_holds_is_a_program(
 
     def program(_: Fixed) -> None:
         for f in map(scale, (0.5, 0.25, 0.125) if times == 1 else (0.5, 0.25)):
-            for _ in range(times):
+            for _repeat in range(times):
                 run(f, ones(3))
 
     found, _ = planned(program, frozenset())
