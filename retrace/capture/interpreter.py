@@ -17,6 +17,7 @@ from types import CodeType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from retrace.capture.bytecode import Chain, Item, chains_of
+from retrace.capture.loops import loops, repeats
 from retrace.failure import asked
 
 PUBLIC = "this Python does not show frames"
@@ -81,7 +82,15 @@ def _reads_bytecode() -> bool:
     found = set(chains_of(code, {"self": "self"}, written, top=True))
     # Creating a closure also loads the variable itself, on some releases with an ordinary
     # load instruction.
-    return {chain for chain in found if chain.steps} == _CHAINS and written == {"_count"}
+    chains = {chain for chain in found if chain.steps}
+    return chains == _CHAINS and written == {"_count"} and _finds_loops()
+
+
+def _finds_loops() -> bool:
+    code: CodeType = _Read.repeated.__code__
+    start = code.co_firstlineno
+    found = [(one.line - start, one.end - start) for one in loops(code)]
+    return sorted(found) == [(1, 4), (3, 4)] and not repeats(_tells_names.__code__)
 
 
 class _Read:
@@ -98,6 +107,12 @@ class _Read:
             config.own,
             lambda: self.depth + _config.inner,
         )
+
+    def repeated(self: Any, things: Any) -> None:
+        for one in things:
+            self.see(one)
+            while one:
+                self.see(one)
 
 
 _TABLE: Any = {}
@@ -179,7 +194,8 @@ ROWS = (
         _reads_bytecode,
         BYTECODE,
         "What functions read besides their arguments (globals, attributes) is not recorded: if a "
-        "program changes although the keys are equal, it is not known what changed it.",
+        "program changes although the keys are equal, it is not known what changed it. Nor are "
+        "the Python loops around eager operations.",
     ),
     Row(
         "co_exceptiontable",

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 
+from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.loops import LoopCode, loops, repeats
 from retrace.capture.notebook_cells import is_cell, is_timed, shown
 from retrace.capture.weak import ByObject
@@ -331,7 +332,7 @@ _loops: ByObject[tuple[LoopCode, ...]] = ByObject()
 
 def _loop_around(code: CodeType, line: int) -> int:
     """The line of the outermost loop of a function around one of its lines, or 0."""
-    if code.co_name == "<module>" or not repeats(code):
+    if code.co_name == "<module>" or lacks(BYTECODE) or not repeats(code):
         return 0
     found = _loops.of(code, lambda: loops(code))
     return min((one.line for one in found if one.line <= line <= one.end), default=0)

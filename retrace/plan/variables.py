@@ -298,7 +298,11 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
                 continue
             pairs, seen = pairs + 1, seen | differ
             own = along(before.listing, after.listing, listings, stable=stable)
-            found = found.union(own._replace(returned=own.returned and called))
+            if not called:  # only the program around it gets its results
+                own = own._replace(
+                    returned=False, counts=False, whole=own.whole and not own.counts
+                )
+            found = found.union(own)
         if not pairs or seen != lengths:
             found = found.union(UNKNOWN)
     return found
