@@ -96,7 +96,10 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             both = f": {_of_dtypes(dtypes)}" if dtypes else ""
             each = f"each of {who}" if many and not dtypes else who
             text = f"give {each} one dtype at every call{both}"
-            return f"{text} (results differ: choose the one you mean)" if asks else text
+            if not asks:
+                return text
+            choose = "compare them" if _fractional(dtypes) else "choose the one you mean"
+            return f"{text} (results differ: {choose})"
         case model.CastResult():
             cast = f"with `.astype(jnp.{advice.dtype})`"
             at = "" if advice.line is None else f" where line {advice.line} creates {it}"
@@ -192,11 +195,16 @@ def _typed(dtype: str, has_axes: bool) -> str:
 
 def _of_dtypes(dtypes: tuple[str, ...]) -> str:
     """Which of several dtypes to give: not one that would cut off fractions of the others."""
-    whole = [one for one in dtypes if one.startswith(("int", "uint", "bool"))]
-    exact = [one for one in dtypes if one not in whole]
-    if whole and exact:
-        kept = exact[0] if len(exact) == 1 else f"one of {listed(exact)}"
-        return f"{kept}, not {listed(whole)}, which would cut fractions off"
+    if kept := _fractional(dtypes):
+        which = kept[0] if len(kept) == 1 else f"one of {listed(kept)}"
+        whole = [one for one in dtypes if one not in kept]
+        return f"{which}, not {listed(whole)}, which would cut fractions off"
     if len(dtypes) > 2:
         return f"one of {listed(dtypes)}"
     return f"{' or '.join(dtypes)}, not both"
+
+
+def _fractional(dtypes: tuple[str, ...]) -> list[str]:
+    """Those that hold fractions, if others among them do not."""
+    found = [one for one in dtypes if not one.startswith(("int", "uint", "bool"))]
+    return found if len(found) < len(dtypes) else []
