@@ -104,6 +104,8 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
 def _insert(drafts: list[_Draft], draft: _Draft) -> None:
     """Insert a step by the seconds that it certainly saves, then by those that it may save.
 
+    Steps that are not worthwhile come last, by those that they may save.
+
     The others keep their order.
     """
     for position, (other, _) in enumerate(drafts):
@@ -114,7 +116,9 @@ def _insert(drafts: list[_Draft], draft: _Draft) -> None:
 
 
 def _rank(step: Step) -> tuple[bool, float, float]:
-    return step.worth, step.gone.seconds.low, step.gone.seconds.high
+    # Of steps that may not be worthwhile, what is certain says little.
+    certain = step.gone.seconds.low if step.worth else 0.0
+    return step.worth, certain, step.gone.seconds.high
 
 
 def _added_up(drafts: Sequence[_Draft], ledger: Ledger) -> Plan:

@@ -887,3 +887,21 @@ def test_numpy_is_not_proposed_where_a_line_also_runs_inside_a_trace(
     assert change.traced == traced
     for said in (title(steps[0].proposal), sentence(steps[0].proposal)):
         assert ("NumPy" in said) != traced
+
+
+def test_what_may_save_much_stands_before_what_is_not_worth_it(planned: Planned) -> None:
+    act = jax.jit(lambda x: jnp.tanh(x).sum())
+    update = jax.jit(lambda w, x: w - jax.grad(lambda w: act(x * w))(w))
+
+    def start(x: Any) -> Any:
+        x = jnp.sinh(jnp.cosh(jnp.tan(jnp.cos(jnp.sin(x)))))
+        return jnp.cbrt(jnp.log1p(jnp.abs(jnp.arctan(jnp.expm1(jnp.tanh(x))))))
+
+    def program() -> None:
+        start(np.ones(3, np.float32))
+        for _ in range(2):
+            act(np.ones(1, np.float32))
+            update(np.float32(1), np.ones(32, np.float32))
+
+    families = [step.proposal.changes[0].family for step in planned(program).steps]
+    assert families == ["eager", "shape"]
