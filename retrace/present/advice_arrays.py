@@ -177,9 +177,11 @@ def _weak_array(advice: model.CastNumber, who: str) -> str:
     """The same for arrays with axes, which are weakly typed as they were created."""
     made = " or ".join(f"`jnp.array(0.0, jnp.{dtype})`" for dtype, _ in advice.types)
     at = "where it is created" if len(advice.paths) == 1 else "where they are created"
+    typed = " or ".join(_typed(*one) for one in advice.types)
     text = (
-        f"give {who} a dtype {at}, as in {made}: an array that is made of Python numbers alone "
-        "is weakly typed, and so is what is made from it, like the state of an optimizer"
+        f"give {who} a dtype {at}, as in {made}, or pass {typed}: an array that is made of Python "
+        "numbers alone is weakly typed, and so is what is made from it, like the state of an "
+        "optimizer"
     )
     if advice.proof is not Proof.MEANING:
         return text
