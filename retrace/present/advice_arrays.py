@@ -179,9 +179,9 @@ def _weak_array(advice: model.CastNumber, who: str) -> str:
     at = "where it is created" if len(advice.paths) == 1 else "where they are created"
     typed = " or ".join(_typed(*one) for one in advice.types)
     text = (
-        f"give {who} a dtype {at}, as in {made}, or pass {typed}: an array that is made of Python "
-        "numbers alone is weakly typed, and so is what is made from it, like the state of an "
-        "optimizer"
+        f"give {who} a dtype {at}, as in {made}, or pass {typed}: an array that is made of "
+        "Python numbers alone is weakly typed, and so is what is made from it, like the state of "
+        "an optimizer"
     )
     if advice.proof is not Proof.MEANING:
         return text
