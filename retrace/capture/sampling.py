@@ -20,6 +20,7 @@ from time import perf_counter, thread_time
 from types import CodeType, FrameType
 from typing import TypeAlias
 
+from retrace.capture.background import let_go
 from retrace.capture.loops import LoopCode, around, loops
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
@@ -125,6 +126,9 @@ class Sampler:
         self._asleep = allocate_lock()
         self._asleep.acquire()
         self._cost_of_loops = 0.0
+        self._cost_of_waiting = 0.0
+        """Processor time of waiting for the GIL with a short switch interval, at each of which
+        the thread wakes up: 30 ms while C code holds it for half a second."""
         self._turn = Turn()
 
     def forked(self) -> None:
@@ -133,9 +137,7 @@ class Sampler:
 
     def began(self, number: int) -> None:
         """An outermost trace begins in this thread."""
-        here = get_ident()
-        now = perf_counter()
-        self._watched[here] = Watched(number, now)
+        self._watched[get_ident()] = Watched(number, perf_counter())
         self._stir()
 
     def ended(self, number: int) -> Tracing | None:
@@ -153,10 +155,7 @@ class Sampler:
 
     def _wake(self) -> None:
         """Wake the sampling thread, so that it sees that no trace is left."""
-        try:
-            self._asleep.release()
-        except RuntimeError:  # it is awake
-            pass
+        let_go(self._asleep)
 
     def _stir(self) -> None:
         if not self._at_work.acquire(blocking=False):
@@ -175,10 +174,10 @@ class Sampler:
                     self._asleep.acquire(timeout=pause)
                     late = perf_counter() - since - pause
                     # CPU time of this thread: waiting for the GIL costs the program nothing.
-                    begun, loops_before = thread_time(), self._cost_of_loops
+                    begun = thread_time() - self._cost_of_loops - self._cost_of_waiting
                     self._guarded(partial(self._look, late))
-                    once = self._cost_of_loops - loops_before
-                    pause = self._pause(thread_time() - begun - once)
+                    apart = self._cost_of_loops + self._cost_of_waiting
+                    pause = self._pause(thread_time() - apart - begun)
                 self._at_work.release()
                 # Traces may have begun before the lock was released.
                 if not self._watched or not self._at_work.acquire(blocking=False):
@@ -205,7 +204,9 @@ class Sampler:
         try:
             # C code that held the GIL long is over a moment later, so sample now; else wait once.
             if not any(one.held.was_held(late) for _, one in due):
+                begun = thread_time()
                 self._asleep.acquire(timeout=self._turn.soon())
+                self._cost_of_waiting += thread_time() - begun
             stacks = _frames()
         finally:
             self._turn.over()
