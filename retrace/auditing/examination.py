@@ -13,9 +13,8 @@ from contextlib import ExitStack
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
-from retrace.auditing import constants
+from retrace.auditing import constants, library_contexts
 from retrace.auditing.effects import Effect, changing, effect, generators, of_thread, read_at
-from retrace.auditing.library_contexts import around
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.places import values
 from retrace.auditing.stack import Place
@@ -259,7 +258,7 @@ class Examination:
     ) -> tuple[Transcript, bool | None, Any]:
         """Trace again: the program, whether it equals the old one (None: unknown), the jaxpr."""
         left = min(self._limits.each, self._left) - (perf_counter() - began)
-        with around(program.recipe.function()):
+        with library_contexts.around(program.recipe.function()):
             jaxpr = limited(left, program.recipe.trace)
         new = transcript(jaxpr)
         if new.program.hash != old.program.hash:

@@ -327,12 +327,16 @@ def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSit
     return found
 
 
+_MAX_LOOP_BYTES = 4_000
+"""Functions with more bytecode are not searched for loops: 1,000 bytes take about 2 ms."""
 _loops: ByObject[tuple[LoopCode, ...]] = ByObject()
 
 
 def _loop_around(code: CodeType, line: int) -> int:
     """The line of the outermost loop of a function around one of its lines, or 0."""
-    if code.co_name == "<module>" or lacks(BYTECODE) or not repeats(code):
+    # The thread that misses does this, once for each function.
+    is_long = len(code.co_code) > _MAX_LOOP_BYTES
+    if code.co_name == "<module>" or is_long or lacks(BYTECODE) or not repeats(code):
         return 0
     found = _loops.of(code, lambda: loops(code))
     return min((one.line for one in found if one.line <= line <= one.end), default=0)

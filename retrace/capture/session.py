@@ -21,8 +21,7 @@ from retrace.capture.observers import observers
 from retrace.capture.public import PublicEvents
 from retrace.capture.weak import ByObject
 from retrace.errors import CannotTellError, RetraceError
-from retrace.jax_internals import behavior
-from retrace.jax_internals.backend import jaxlib_version
+from retrace.jax_internals import backend, behavior
 from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import CallSite, Function, Key, Run
 from retrace.store.attempts import Attempt, attempt_of
@@ -253,7 +252,7 @@ def session() -> Session:
 def describe_run(directory: Path | None = None) -> Run:
     """Describe this process for the header of a recording. Touches no device."""
     attempt = Attempt() if directory is None else attempt_of(directory)
-    run = process.describe(jax.__version__, jaxlib_version(), attempt)
+    run = process.describe(jax.__version__, backend.jaxlib_version(), attempt)
     run = replace(run, off_fast_path=behavior.off_fast_path())
     # A window in memory needs no commit: only the program that opened it reads it.
     if directory is not None and (checkout := process.checkout()) is not None:

@@ -18,7 +18,8 @@ def masked(along: Along) -> str:
     text = _masked(along)
     if along.counts:
         count = "a result is the size itself: return the number of real rows (`mask.sum()`)"
-        text = f"{text}; {count}" if along.masked or not along.whole else count
+        rows_matter = along.masked or along.ordered or not along.whole
+        text = f"{text}; {count}" if rows_matter else count
     if not along.returned:
         return text
     return (

@@ -295,6 +295,9 @@ def test_a_result_that_is_the_size_is_to_be_counted() -> None:
     counted = _along(lambda x: {"correct": (x > 0).sum(), "rows": x.shape[0]})
     assert counted.counts and counted.whole and counted.masked and not counted.separate
     assert "mask.sum()" in masked(counted)
+    # Beside a loop over the rows there may be more to mask.
+    looped = masked(_along(lambda x: (_scan(jnp.tanh, x)[-1], x.shape[0])))
+    assert "mask.sum()" in looped and "mask the padding" in looped
     for one in (lambda x: x.sum(), lambda x: (x.sum(), _WIDE), OF_THE_SIZE["which result it is"]):
         assert not _along(one).counts and "mask.sum()" not in masked(_along(one))
 
