@@ -11,7 +11,6 @@ with a trace and ends with it.
 from __future__ import annotations
 
 import gc
-import sys
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,11 +22,13 @@ from typing import TypeAlias
 from retrace.capture.background import let_go
 from retrace.capture.loops import LoopCode, around, loops
 from retrace.capture.notebook_cells import shown
+from retrace.capture.other_threads import back, innermost, local_of
 from retrace.capture.place import Owner, owner
 from retrace.capture.turn import Held, Turn
 from retrace.failure import contain
 from retrace.jax_internals.parts_of_jax import (
-    equation_of,
+    equation_in,
+    handles_equations,
     is_boundary,
     part_of,
     takes_apart,
@@ -207,7 +208,7 @@ class Sampler:
                 begun = thread_time()
                 self._asleep.acquire(timeout=self._turn.soon())
                 self._cost_of_waiting += thread_time() - begun
-            stacks = _frames()
+            stacks = innermost()
         finally:
             self._turn.over()
         try:
@@ -261,11 +262,7 @@ class Sampler:
                 for loop in around(known, frame.f_lasti):
                     line = (code.co_filename, loop.line, code.co_qualname, code.co_firstlineno)
                     one.loops[line] = loop.end
-            frame = frame.f_back
-
-
-# The only way to get the stack of another thread.
-_frames: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            frame = back(frame)
 
 
 def _last(watched: Watched) -> None:
@@ -334,7 +331,7 @@ def look(frame: FrameType | None) -> Seen | None:
                 if not _is_made(code):
                     line = frame.f_lineno or code.co_firstlineno
                     lines.append((code.co_filename, line, code.co_qualname, code.co_firstlineno))
-        frame = frame.f_back
+        frame = back(frame)
     if outermost < 0:
         return None
     return _inside(lines, inside if inside >= 0 else outermost, part or Part.TRACING)
@@ -357,14 +354,16 @@ def _behind_collection(frame: FrameType | None) -> tuple[FrameType | None, Part 
         if inner is None:
             break
         if inner.f_code in told:
-            return inner.f_back, Part.COLLECTION
-        inner = inner.f_back
+            return back(inner), Part.COLLECTION
+        inner = back(inner)
     return frame, None
 
 
 def _behind(frame: FrameType) -> list[Line]:
     """The user's line of the equation that a JAX frame handles, and library lines inside it."""
-    if (about := equation_of(frame)) is None:
+    if not handles_equations(frame.f_code):
+        return []
+    if (about := equation_in(local_of(frame))) is None:
         return []
     lines: list[Line] = []
     for code, position in zip(*about.raw_frames(), strict=True):

@@ -5,8 +5,8 @@ If JAX moves a file, nothing is lost: its frames then count as tracing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import CodeType, FrameType
+from collections.abc import Mapping, Sequence
+from types import CodeType
 from typing import Protocol
 
 from retrace.jax_internals import names_slow, names_values
@@ -55,14 +55,14 @@ class Traceback(Protocol):
         ...
 
 
-def equation_of(frame: FrameType) -> Traceback | None:
-    """Where the equation that a JAX frame is processing was traced.
+def handles_equations(code: CodeType) -> bool:
+    """Whether a JAX frame processes the equations of a program one by one."""
+    return code.co_name in _EVALUATES
 
-    None if the frame does not process equations. Nothing of the frame is kept.
-    """
-    if frame.f_code.co_name not in _EVALUATES:
-        return None
-    equation = names_slow.EQUATION.among(frame.f_locals)
+
+def equation_in(local: Mapping[str, object]) -> Traceback | None:
+    """Where the equation was traced that such a frame is processing, from its local variables."""
+    equation = names_slow.EQUATION.among(local)
     source = names_values.OF_EQUATION["source_info"].of(equation)
     return names_values.TRACEBACK.of(source)
 
