@@ -22,6 +22,7 @@ from retrace.capture.operation import (
     has_body,
     interface_frame,
     parameters,
+    picked_by_mask,
 )
 from retrace.capture.place import Around, Line, around, call_site, stack_of
 from retrace.capture.settings import Settings
@@ -133,6 +134,7 @@ class Misses:
             (name, snapshot(value, self._tokens.metadata)) for name, value in parameters(given)
         ]
         key = key._replace(static=(*key.static, *static))
+        fields |= picked_by_mask(function, call.frame)
         interface = interface_frame(call.frame) if has_body(given) else None
         if interface is None:
             number = self._numbers()

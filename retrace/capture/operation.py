@@ -13,7 +13,9 @@ from retrace.capture.wrappers import unwrap_plain
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import marked
 from retrace.jax_internals.names_values import CLOSED, JAXPR, OF_JAXPR
+from retrace.jax_internals.picking import is_by_mask
 from retrace.model import CallSite, Function
+from retrace.model.miss_fields import MissFields
 
 _JAX, _OURS = Owner.JAX, Owner.OURS
 
@@ -39,6 +41,14 @@ def parameters(function: Any) -> Iterator[tuple[str, Any]]:
     for name, value in sorted(found.items()):
         if not _holds_jaxpr(value):
             yield name, value
+
+
+def picked_by_mask(function: Function, frame: FrameType) -> MissFields:
+    """The field of an operation that takes elements with a mask; nothing for others."""
+    if function.jax_name != "gather":
+        return {}
+    interface = interface_frame(frame)
+    return {"picked": "mask"} if interface is not None and is_by_mask(interface) else {}
 
 
 def has_body(function: Any) -> bool:

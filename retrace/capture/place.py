@@ -22,6 +22,7 @@ from retrace.capture.loops import LoopCode, loops, repeats
 from retrace.capture.notebook_cells import is_cell, is_timed, shown
 from retrace.capture.weak import ByObject
 from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
+from retrace.jax_internals.picking import picks
 from retrace.jax_internals.traces import AROUND_TRACES
 from retrace.model import CallSite
 
@@ -154,6 +155,8 @@ class Around(NamedTuple):
     through: str | None
     """The function that this line called, with its package."""
     within: Literal["callback", "import", "tree"] | None
+    picked: str | None
+    """The function of `jax.numpy` by which JAX picks elements, if any."""
     via: str | None
     """Like `through`, but for the innermost user line; None if that line called JAX itself."""
     callers: tuple[CallSite, ...]
@@ -175,6 +178,7 @@ def around(stack: Sequence[Line]) -> Around:
     own: list[Line] = []
     below: CodeType | None = None
     within: Literal["callback", "import", "tree"] | None = None
+    picked: str | None = None
     is_innermost = True
     for line in stack[:_MAX_FRAMES]:
         code, at = line
@@ -208,6 +212,8 @@ def around(stack: Sequence[Line]) -> Around:
             within = "tree"
         else:
             of_jax.append(f"{file}:{at}\n")
+            if not lines:
+                picked = picks(code, picked)
     return Around(
         _site_of(own[0], in_library=False) if own else _innermost(stack),
         _hash(lines),
@@ -215,6 +221,7 @@ def around(stack: Sequence[Line]) -> Around:
         None if entry is None else _site_of(entry, in_library=False),
         through,
         within,
+        picked,
         via,
         tuple([_site_of(line, in_library=False) for line in own[1:][-_MAX_CALLERS:]]),
     )

@@ -42,6 +42,8 @@ def surroundings(
             fields["entry"] = seen.entry
         if seen.within is not None:
             fields["within"] = seen.within
+        if seen.picked is not None:
+            fields["picked"] = seen.picked
     if found := settings():
         fields["settings"] = tuple(found.items())
     return seen.site, fields

@@ -71,6 +71,9 @@ class Miss:
     within: Literal["callback", "import", "tree"] | None = None
     """What an eager operation ran in: a host callback, the import of a module, or a function
     called for each leaf of a tree."""
+    picked: str | None = None
+    """For an eager operation: what picked elements by their contents, so that the size of the
+    result depends on data: a function of `jax.numpy` (`unique`), or `mask` for an index."""
     lines: str | None = None
     """A hash of all lines on the stack outside JAX: equal for all iterations of a loop. For an
     eager operation also of JAX's own lines that led there from the innermost of them."""

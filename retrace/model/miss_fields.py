@@ -30,6 +30,7 @@ class MissFields(TypedDict, total=False):
     through: str
     via: str
     within: Literal["callback", "import", "tree"]
+    picked: str
     lines: str
     ahead: bool
     new: bool

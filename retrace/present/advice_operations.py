@@ -85,6 +85,20 @@ def _few_sizes(advice: model.FewSizes) -> str:
                 "numbers, which would be others for padded arrays or in NumPy: if that is all "
                 "the same, draw for a few sizes; otherwise leave it"
             )
+        case model.FewSizes(picks="mask"):
+            return (
+                "indexing with a mask picks another number of elements each time, and each "
+                "number compiles the operations on them again: keep all elements, and put what "
+                "changes no result for the others (`jnp.where(mask, x, 0)` for a sum); or index "
+                "with NumPy, and use NumPy for what is done with them"
+            )
+        case model.FewSizes(picks=name) if name:
+            return (
+                f"`jnp.{name}` returns as many elements as its data have, and each number "
+                "compiles the operations on them again: give it `size=` (the most there can be) "
+                "and `fill_value=`, and mask what is filled where results depend on it; or use "
+                "NumPy for it and for what is done with them"
+            )
         case model.FewSizes(grows=True):
             return (
                 "each size compiles the operations of this line again: create the growing array "
@@ -126,15 +140,15 @@ def _init(name: str | None, package: str) -> str:
     )
 
 
-def of_lines(change: Change) -> str | None:
-    """What to do about the eager operations on lines of a plan; None for other changes."""
-    match change.family:
-        case "eager":
-            return _block(change)
-        case "eager-sizes":
-            return _sizes(change)
-        case _:
-            return None
+def of_lines(change: Change, advice: model.Advice | None) -> str | None:
+    """What to do about the eager operations on lines of a plan.
+
+    None for other changes, and for those of which the advice says more.
+    """
+    grows = isinstance(advice, model.FewSizes) and advice.grows
+    if change.family == "eager-sizes" and (grows or advice is None):
+        return _sizes(change, grows)
+    return _block(change) if change.family == "eager" and advice is None else None
 
 
 def _block(change: Change) -> str:
@@ -158,16 +172,22 @@ def _block(change: Change) -> str:
     )
 
 
-def _sizes(change: Change) -> str:
+def _sizes(change: Change, grows: bool) -> str:
     if change.lines > 1:
+        array = "create the growing array at its final size"
+        if not grows:
+            array = "pad the array that has them to a few sizes where it is created"
         text = (
             f"operations compile again for each size on {change.lines} lines: they all get the "
-            "same sizes, so pad the array that has them to a few sizes where it is created"
+            f"same sizes, so {array}"
         )
     else:
         one = "one operation compiles"
         what = one if change.seen == 1 else f"{change.seen} kinds of operations compile"
-        text = f"{what} again for each size on this line: give it arrays of a few sizes"
+        give = "give it arrays of a few sizes"
+        if grows:
+            give = "create the growing array at its final size"
+        text = f"{what} again for each size on this line: {give}"
     text = f"{text} (with a mask if results depend on it)"
     if not change.traced:  # there NumPy would raise an error
         text = f"{text}, or use NumPy for what varies (`np.asarray` of each JAX array first)"

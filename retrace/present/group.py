@@ -9,7 +9,7 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Detail, Stage, Verdict
-from retrace.model.advice import FewSizes, LeaveEager, LibraryCall
+from retrace.model.advice import FewSizes, JitBlock, LeaveEager, LibraryCall
 from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Proposal
 from retrace.present import verdict_detail
@@ -154,8 +154,9 @@ class Group:
 
     @property
     def lacks_advice(self) -> bool:
-        """Whether there is no advice on most of its misses."""
-        return self.shown.fix is None or self.is_told_in_part
+        """Whether there is no advice on most of its misses, or one that fits any such line."""
+        fix = self.shown.fix
+        return fix is None or isinstance(fix, FewSizes | JitBlock) or self.is_told_in_part
 
     @property
     def is_told_in_part(self) -> bool:

@@ -85,7 +85,7 @@ def sentence(proposal: Proposal) -> str:
 
 def _sentence(proposal: Proposal) -> str:
     change = proposal.changes[0]
-    if proposal.advice is None and (eager := of_lines(change)) is not None:
+    if (eager := of_lines(change, proposal.advice)) is not None:
         return eager
     text = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if not proposal.made and _is_made_once(proposal.advice):
@@ -330,6 +330,11 @@ def _few_sizes(change: Change, advice: Advice) -> str:
         return f"one array, or NumPy, where {_lines(change)} joins them"
     if isinstance(advice, model.FewSizes) and advice.draws:
         return f"draw random numbers for few sizes, on {_lines(change)}"
+    if isinstance(advice, model.FewSizes) and advice.picks:
+        what = "a mask" if advice.picks == "mask" else f"`jnp.{advice.picks}`"
+        return f"one size from {what}, or NumPy, on {_lines(change)}"
+    if isinstance(advice, model.FewSizes) and advice.grows:
+        return f"one size{'' if change.traced else ', or NumPy,'} on {_lines(change)}"
     return f"few lengths of the loop on {_lines(change)}"
 
 

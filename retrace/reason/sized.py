@@ -24,6 +24,7 @@ _MIN_SIZES = 3
 """Minimum number of sizes along the same axes to count as one varying thing."""
 _MIN_REPEATS = 3
 """Minimum number of repeated operations on a line for sizes to be the cause."""
+_MASK = "mask"
 _MIN_SHARE = 0.75
 """Fraction of a place's operations that must vary in one way only for them to be data."""
 
@@ -47,7 +48,7 @@ def sized(members: Sequence[Verdict]) -> tuple[Verdict, ...]:
     ranks: dict[Hashable, set[frozenset[int]]] = defaultdict(set)
     for verdict in members:
         miss = verdict.miss
-        key = (miss.run, miss.function.jax_name, miss.lines)
+        key = _program_of(verdict)
         ranks[key].add(frozenset([len(leaf.shape) for leaf in miss.key.leaves]))
         before = earlier.setdefault(key, [])
         pairs = [
@@ -92,6 +93,36 @@ def sizes_of(again: Iterable[Verdict]) -> set[object]:
         return found
     pairs = ((one.nearest, one.miss) for one in again if one.nearest is not None)
     return {number for pair in pairs for number in arrays(*pair) or ()}
+
+
+def picked(members: Sequence[Verdict], again: Sequence[Verdict]) -> str:
+    """What gives the operations of a line their sizes by picking elements, if that is certain.
+
+    The array that it picks from must have had one size: it took a mask of another count, or the
+    first operation of the function ran for one size only.
+
+    Args:
+        members: the eager operations of the line.
+        again: those that were compiled again for other sizes.
+    """
+    for verdict in again:
+        miss, nearest = verdict.miss, verdict.nearest
+        if miss.picked != _MASK or nearest is None:
+            continue
+        taken, before = miss.key.leaves[:1], nearest.key.leaves[:1]
+        if nearest.picked == _MASK and [t.shape for t in taken] == [b.shape for b in before]:
+            return _MASK
+    repeated = {_program_of(verdict) for verdict in again}
+    of: dict[str, list[bool]] = defaultdict(list)
+    for verdict in members:
+        if verdict.miss.picked not in (None, _MASK):
+            of[verdict.miss.picked].append(_program_of(verdict) in repeated)
+    return next((name for name, are in of.items() if not are[0] and any(are)), "")
+
+
+def _program_of(verdict: Verdict) -> Hashable:
+    """An operation at its place in JAX."""
+    return verdict.miss.run, verdict.miss.function.jax_name, verdict.miss.lines
 
 
 def arrays(old: Miss, new: Miss) -> tuple[int, int] | None:

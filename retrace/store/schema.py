@@ -228,6 +228,7 @@ MISS: Mapping[str, Field[Miss]] = {
     "through": Field("through", text),
     "via": Field("via", text),
     "within": Field("within", _WITHIN.__getitem__),
+    "picked": Field("picked", text),
     "lines": Field("lines", text, lambda hide, _, lines: hide.lines(lines)),
     "ahead": Field("ahead", bool),
     "new": Field("new_object", bool),

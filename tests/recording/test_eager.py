@@ -778,8 +778,52 @@ def test_a_loop_keeps_its_own_advice_beside_lines_of_the_same_sizes(planned: Pla
             jax.lax.scan(once, np.float32(0), xs)
 
     found = [step for step in planned(program).steps if step.proposal.code == "eager-sizes"]
-    loops = [isinstance(step.proposal.advice, FewSizes) for step in found]
-    assert sorted(loops) == [False, True]
+    advice = [step.proposal.advice for step in found]
+    assert sorted(isinstance(one, FewSizes) and one.loop for one in advice) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("way", "picks"),
+    [("mask", "mask"), ("where", "where"), ("unique", "unique"), ("size", ""), ("ints", "")],
+)
+def test_what_picks_another_number_of_elements_is_named(
+    planned: Planned, way: str, picks: str
+) -> None:
+    """The arrays have one size; the number of elements that are picked depends on their data."""
+    draw = np.random.default_rng(0)
+    data = [draw.integers(0, 40, 64).astype(np.float32) for _ in range(8)]
+
+    def picked(x: Any, size: int) -> Any:
+        match way:
+            case "mask":
+                return x[x > 20]
+            case "where":
+                return x[jnp.where(x > 20)[0]]
+            case "unique":
+                return jnp.unique(x)
+            case "size":  # no data decide
+                return x[jnp.arange(size)]
+            case _:  # by position, and not by a mask
+                return x[np.flatnonzero(np.asarray(x) > 20)]
+
+    def program() -> None:
+        for size, each in enumerate(data, 20):
+            jnp.tanh(picked(jnp.asarray(each), size))
+
+    step = eager(planned(program))["eager-sizes"]
+    advice = step.proposal.advice
+    assert (advice.picks if isinstance(advice, FewSizes) else "") == picks
+    assert step.sure == "likely"
+
+
+def test_a_function_of_one_size_is_not_blamed_for_those_of_its_argument(planned: Planned) -> None:
+    def program() -> None:
+        for size in (20, 33, 27, 41, 25):
+            x = jnp.asarray(np.arange(size, dtype=np.float32))
+            jnp.unique(x, size=8, fill_value=0)
+
+    advice = eager(planned(program))["eager-sizes"].proposal.advice
+    assert not isinstance(advice, FewSizes) or not advice.picks
 
 
 @pytest.mark.parametrize("by", ["data", "length"])

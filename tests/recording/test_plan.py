@@ -691,7 +691,7 @@ def test_lines_of_different_sizes_are_steps_of_their_own(planned: Planned) -> No
     """A slice gets its sizes as parameters, while its array stays as it is."""
 
     def program(_: Fixed) -> None:
-        for size in (61, 67, 71, 73, 79):
+        for size in (61, 67, 71, 79, 73):
             jnp.tanh(jnp.asarray(ones(size)))
         x = jnp.asarray(ones(83))
         for size in range(4, 9):

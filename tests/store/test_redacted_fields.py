@@ -36,7 +36,9 @@ PUBLIC = {
     **dict.fromkeys(("Function.closure", "Function.defaults", "Function.bound"), _NAMES),
     **dict.fromkeys(("Function.reads", "Reading.name", "Source.name"), _NAMES),
     **dict.fromkeys(("Checked.detail", "Checked.disturbed"), _NAMES),
-    **dict.fromkeys(("Miss.through", "Miss.via", "Miss.raised", "Run.raised"), _NAMES),
+    **dict.fromkeys(
+        ("Miss.through", "Miss.via", "Miss.picked", "Miss.raised", "Run.raised"), _NAMES
+    ),
     **dict.fromkeys(
         (f"Key.{row.name}" for row in PARTS if isinstance(row, Values | Words)), _PARAMETERS
     ),
