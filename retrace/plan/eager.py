@@ -28,8 +28,8 @@ from retrace.model.advice import (
 from retrace.model.record import Record
 from retrace.model.row import Row
 from retrace.plan.calls import Call, Place, call_around, drivers_of, lines_traced
-from retrace.reason.eager import grows, joins, new_body, of_caller, shrinks
-from retrace.reason.sized import of_many_sizes, picked, sized, sizes_of
+from retrace.reason.eager import joins, new_body, of_caller
+from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
 
 Line: TypeAlias = tuple[str, int]
 """A file and a line in it."""
@@ -254,12 +254,6 @@ class _Sized(Row):
         return picked(self.members, self.again)
 
     @property
-    def grows(self) -> bool:
-        """Whether an array grew each time."""
-        found = [change for one in self.again for change in one.changes]
-        return any(map(grows, found)) and not any(map(shrinks, found))
-
-    @property
     def loops(self) -> bool:
         """Whether it is a loop, which is to be padded in another way."""
         return all(verdict.miss.bodies for verdict in self.again)
@@ -306,8 +300,10 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         elif not loop and (picking := [one for one in group if one.picks]):
             costliest = picking[0]
             advice = FewSizes(picks=costliest.picks, proof=Proof.KEY)
-        elif not loop and all(one.grows for one in group):
+        elif not loop and grows_evenly(again):
             advice = FewSizes(grows=True, proof=Proof.KEY)
+        elif not loop and are_doubled(again):
+            advice = FewSizes(doubled=True, proof=Proof.MEANING)
         yield Root(
             family="eager-sizes",
             site=costliest.site,

@@ -145,9 +145,13 @@ def of_lines(change: Change, advice: model.Advice | None) -> str | None:
 
     None for other changes, and for those of which the advice says more.
     """
-    grows = isinstance(advice, model.FewSizes) and advice.grows
-    if change.family == "eager-sizes" and (grows or advice is None):
-        return _sizes(change, grows)
+    if change.family == "eager-sizes" and isinstance(advice, model.FewSizes):
+        if advice.grows:
+            return _sizes(change, grows=True)
+        if advice.doubled:
+            return f"{_DOUBLED} {_sizes(change)}"
+    if change.family == "eager-sizes" and advice is None:
+        return _sizes(change)
     return _block(change) if change.family == "eager" and advice is None else None
 
 
@@ -172,7 +176,10 @@ def _block(change: Change) -> str:
     )
 
 
-def _sizes(change: Change, grows: bool) -> str:
+_DOUBLED = "each size is twice another one: leave them if that is intended. Otherwise:"
+
+
+def _sizes(change: Change, *, grows: bool = False) -> str:
     if change.lines > 1:
         array = "create the growing array at its final size"
         if not grows:
@@ -197,3 +204,31 @@ def _sizes(change: Change, grows: bool) -> str:
         f"{text}. In one jitted function they are one program for each size, which works unless "
         "a shape in it depends on data, as with a boolean mask."
     )
+
+
+def few_sizes_title(change: Change, advice: model.Advice) -> str:
+    """The title of a step about the sizes of eager operations."""
+    match advice:
+        case model.FewSizes(joined=True):
+            return f"one array, or NumPy, where {on_lines(change)} joins them"
+        case model.FewSizes(draws=True):
+            return f"draw random numbers for few sizes, on {on_lines(change)}"
+        case model.FewSizes(picks=name) if name:
+            what = "a mask" if name == "mask" else f"`jnp.{name}`"
+            return f"one size from {what}, or NumPy, on {on_lines(change)}"
+        case model.FewSizes(grows=True):
+            return sizes_on_lines(change, "one size")
+        case model.FewSizes(doubled=True):
+            return sizes_on_lines(change, "few sizes in")
+        case _:
+            return f"few lengths of the loop on {on_lines(change)}"
+
+
+def sizes_on_lines(change: Change, sizes: str) -> str:
+    """What lines should get, or else NumPy if they do not also run inside a trace."""
+    return f"{sizes}{'' if change.traced else ', or NumPy,'} on {on_lines(change)}"
+
+
+def on_lines(change: Change) -> str:
+    """The lines of a step."""
+    return "this line" if change.lines == 1 else f"these {change.lines} lines"

@@ -11,7 +11,11 @@ from retrace.model.advice import Advice
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes, Step
 from retrace.present.advice import advised, who_passes
-from retrace.present.advice_operations import of_lines
+from retrace.present.advice_operations import (
+    few_sizes_title,
+    of_lines,
+    sizes_on_lines,
+)
 from retrace.present.padding_words import masked, steps_of
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
@@ -228,10 +232,6 @@ def _sized(sizes: Sizes) -> str:
     return f"{'one size' if number == 1 else f'{number} sizes'} for {name} ({seen} seen)"
 
 
-def _lines(change: Change) -> str:
-    return "this line" if change.lines == 1 else f"these {change.lines} lines"
-
-
 def _who(change: Change) -> str:
     return names(change.functions)
 
@@ -325,19 +325,6 @@ def _settings(change: Change, advice: Advice) -> str:
     return _one_setting(change)
 
 
-def _few_sizes(change: Change, advice: Advice) -> str:
-    if isinstance(advice, model.FewSizes) and advice.joined:
-        return f"one array, or NumPy, where {_lines(change)} joins them"
-    if isinstance(advice, model.FewSizes) and advice.draws:
-        return f"draw random numbers for few sizes, on {_lines(change)}"
-    if isinstance(advice, model.FewSizes) and advice.picks:
-        what = "a mask" if advice.picks == "mask" else f"`jnp.{advice.picks}`"
-        return f"one size from {what}, or NumPy, on {_lines(change)}"
-    if isinstance(advice, model.FewSizes) and advice.grows:
-        return f"one size{'' if change.traced else ', or NumPy,'} on {_lines(change)}"
-    return f"few lengths of the loop on {_lines(change)}"
-
-
 _SHOWN_BY_ADVICE = (
     *("eager-init", "eager-sizes", "config", "static", "meta"),
     *("tree", "shape", "sharding", "weak_type"),
@@ -362,7 +349,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.JitInit, lambda _, advice: _init(advice)),
     (model.InjectHyperparams, lambda _, advice: _inject(advice)),
     (model.ToArray, lambda _, advice: f"make {names(advice.paths)} an array"),
-    (model.FewSizes, _few_sizes),
+    (model.FewSizes, few_sizes_title),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
     (model.OneConfig, _settings),
 )
@@ -394,7 +381,5 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "eager-callback": lambda _: "NumPy in this host callback",
     "eager-import": lambda _: "NumPy while this module is imported",
     "eager-init": lambda _: "jit what creates the parameters",
-    "eager-sizes": lambda change: (
-        f"few sizes in{'' if change.traced else ', or NumPy,'} on {_lines(change)}"
-    ),
+    "eager-sizes": lambda change: sizes_on_lines(change, "few sizes in"),
 }

@@ -171,17 +171,8 @@ def _imports(source: str | None) -> bool:
 
 def grows(change: Change) -> bool:
     """Whether one axis of the array grew while the rest of its shape stayed the same."""
-    return _growth(change) > 0
-
-
-def shrinks(change: Change) -> bool:
-    """Whether one axis of the array shrank while the rest of its shape stayed the same."""
-    return _growth(change) < 0
-
-
-def _growth(change: Change) -> int:
     axes = change.resized if isinstance(change, ShapeChange) else None
-    return (grown(*axes[0][1:]) or 0) if axes is not None and len(axes) == 1 else 0
+    return axes is not None and len(axes) == 1 and (grown(*axes[0][1:]) or 0) > 0
 
 
 def _is_shape(change: Change) -> bool:

@@ -21,12 +21,11 @@ from retrace.model.change import together
 from retrace.reason import rules
 from retrace.reason.agreement import agree
 from retrace.reason.arrays import pad_shape
-from retrace.reason.eager import shrinks
 from retrace.reason.evidence import OF_VALUES, types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.program import Comparison
 from retrace.reason.sharing import shared
-from retrace.reason.sized import of_many_sizes, sized
+from retrace.reason.sized import grows_evenly, of_many_sizes, sized
 
 _PLAIN_TYPES = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
@@ -155,7 +154,7 @@ def _layers(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]:
             continue
         several, few = not sized(own), not of_many_sizes(own)
         # A line that gets one length after another, or that is used again, has no growing array.
-        varies = any(shrinks(change) for verdict in own for change in verdict.changes)
+        varies = not grows_evenly(sized(own))
         for index in indices:
             advised = verdicts[index].fix
             # Jitted or not, a loop compiles for each length, and each number of joined arrays.

@@ -95,6 +95,33 @@ def sizes_of(again: Iterable[Verdict]) -> set[object]:
     return {number for pair in pairs for number in arrays(*pair) or ()}
 
 
+def grows_evenly(again: Iterable[Verdict]) -> bool:
+    """Whether each array grew each time, by as much as before: something is appended to it.
+
+    Lengths of data may happen to grow as well, and a grid that is refined is another one.
+    """
+    steps: dict[Hashable, set[int]] = defaultdict(set)
+    for verdict in again:
+        for old, new in _resized(verdict):
+            steps[_program_of(verdict), new > old].add(new - old)
+    return bool(steps) and all(len(own) == 1 and min(own) > 0 for own in steps.values())
+
+
+def are_doubled(again: Iterable[Verdict]) -> bool:
+    """Whether each size is another one times a power of two, as those of a refined grid are."""
+    pairs = [pair for verdict in again for pair in _resized(verdict)]
+    times = [divmod(max(pair), min(pair) or 1) for pair in pairs]
+    return bool(times) and all(not rest and not n & (n - 1) for n, rest in times)
+
+
+def _resized(verdict: Verdict) -> Iterator[tuple[int, int]]:
+    """The old and the new size of each changed axis of an array."""
+    for change in verdict.changes:
+        for _, old, new in (isinstance(change, ShapeChange) and change.resized) or ():
+            if isinstance(old, int) and isinstance(new, int):
+                yield old, new
+
+
 def picked(members: Sequence[Verdict], again: Sequence[Verdict]) -> str:
     """What gives the operations of a line their sizes by picking elements, if that is certain.
 

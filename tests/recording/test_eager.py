@@ -826,6 +826,31 @@ def test_a_function_of_one_size_is_not_blamed_for_those_of_its_argument(planned:
     assert not isinstance(advice, FewSizes) or not advice.picks
 
 
+@pytest.mark.parametrize(
+    ("sizes", "what"),
+    [
+        ((3, 5, 7, 9, 11), "grows"),  # two are appended each time
+        ((3, 5, 11, 12, 19), ""),  # data that happen to be longer each time
+        ((8, 16, 32, 64), "doubled"),  # a grid that is refined
+        ((9, 5, 7, 3, 11), ""),
+    ],
+)
+def test_sizes_are_those_of_a_growing_array_of_a_grid_or_of_data(
+    planned: Planned, sizes: Sequence[int], what: str
+) -> None:
+    def program() -> None:
+        for size in sizes:
+            x = np.ones(size, np.float32)
+            jnp.tanh(x)
+            jnp.cumsum(x)
+
+    step = eager(planned(program))["eager-sizes"]
+    advice = step.proposal.advice
+    told = [] if not isinstance(advice, FewSizes) else [advice.grows, advice.doubled]
+    assert told == {"": [], "grows": [True, False], "doubled": [False, True]}[what]
+    assert step.sure == ("ask" if what == "doubled" else "likely")
+
+
 @pytest.mark.parametrize("by", ["data", "length"])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_over_many_lengths_is_asked_for_few(

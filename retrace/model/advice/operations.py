@@ -72,6 +72,8 @@ class FewSizes(Advice):
     """Whether it is a JAX loop, which compiles for each size wherever it is called."""
     draws: bool = False
     """Whether it draws random numbers, which would be others for another size."""
+    doubled: bool = False
+    """Whether each size is another one times a power of two, which looks intended."""
     picks: str = ""
     """The function of `jax.numpy` whose result has a size that depends on data, or `mask` for
     indexing with a mask."""
