@@ -10,9 +10,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
 from typing import Any, cast
 
+import jax
 import numpy as np
 
 from retrace.capture.notebook_cells import shown
@@ -27,6 +28,10 @@ _MAX_ARRAYS = 50
 _MAX_DTYPES = 1000
 _dtypes: dict[Any, str] = {}
 _dtype_texts: dict[Any, str] = {}
+_JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
+_FUNCTIONS = (FunctionType, MethodType)
+_MAX_WRAPPERS = 8
+"""Maximum number of functions of JAX around the user's function."""
 _MAX_BASENAMES = 1000
 _basenames: dict[str, str] = {}
 DTYPES: frozenset[type] = frozenset(
@@ -197,6 +202,50 @@ def function_holds(function: FunctionType) -> list[tuple[str, object]]:
             except ValueError:  # not filled yet
                 continue
     return found
+
+
+def holds(function: FunctionType) -> list[tuple[str, object]]:
+    """What a function holds, and what the user's function holds inside functions of JAX.
+
+    `jax.grad(f)` holds options of its own and functions around `f`: those have no name that a
+    user knows.
+    """
+    found = function_holds(function)
+    for _ in range(_MAX_WRAPPERS):
+        if not function.__code__.co_filename.startswith(_JAX_FOLDER):
+            return found
+        inner = [number for number, (_, held) in enumerate(found) if type(held) in _FUNCTIONS]
+        if len(inner) != 1:
+            return found
+        (_, held) = found.pop(inner[0])
+        if type(held) is not FunctionType:
+            return [*found, *wrapper_holds(held)]
+        function = held
+        found += function_holds(held)
+    return found
+
+
+def wrapper_holds(value: object) -> list[tuple[str, object]]:
+    """What the function holds that a method or a JAX object wraps, and the receiver of a method.
+
+    Nothing if that is no function of Python, or holds nothing.
+    """
+    kind = kind_of(value)
+    if kind is MethodType:
+        method = cast(MethodType, value)
+        inner: Any = method.__func__
+        own = function_holds(inner) if type(inner) is FunctionType else []
+        return [("__self__", method.__self__), *own]
+    if package(kind) not in ("jax", "jaxlib"):
+        return []
+    attributes = attributes_of(value)
+    for name in ("__wrapped__", "fun"):
+        wrapped: Any = attributes.get(name)
+        if type(wrapped) is MethodType or (
+            type(wrapped) is FunctionType and function_holds(wrapped)
+        ):
+            return [(name, wrapped)]
+    return []
 
 
 def function_place(function: FunctionType) -> str:

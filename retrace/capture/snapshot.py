@@ -22,11 +22,12 @@ from retrace.capture.objects import (
     derives,
     dtype_text,
     fields,
-    function_holds,
+    holds,
     kind_of,
     own,
     tuple_fields,
     type_name,
+    wrapper_holds,
 )
 from retrace.model import JSON, Class, Value
 
@@ -263,16 +264,19 @@ class _Content:
             return self._text(value)
         if derives(kind, dict):
             return self._mapping(_entries(value), depth)
-        if named_text(value) is not None:
-            return self._text(value)
+        if (named := named_text(value)) is not None:
+            held = wrapper_holds(value)
+            return self._holding(named, held, depth) if held else self._text(value)
         return self._container(value, kind, depth)
 
     def _function(self, value: FunctionType, depth: int) -> JSON:
         """Where a function is defined and what it holds, which may be all that changed."""
-        named = function_text(value)
+        return self._holding(function_text(value), holds(value), depth)
+
+    def _holding(self, named: str, held: list[tuple[str, object]], depth: int) -> JSON:
         self.whole = False
         self._take(len(named))
-        if not (held := function_holds(value)):
+        if not held:
             return named
         room = self._room
         self._room = min(room, _MAX_HELD)

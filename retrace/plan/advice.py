@@ -239,6 +239,8 @@ def _change(candidate: Candidate, own: Sequence[Verdict], reach: Reach) -> Chang
         for change in verdict.changes
         if change.component in (Component.CLOSURE, Component.DEFAULTS) and change.path
     )
+    if candidate.family == "function":
+        held |= dict.fromkeys(name for one in own if one.fix for name in one.fix.holding)
     columns = reach.columns(candidate)
     values, programs = candidate.programs or (0, 0)
     return Change(

@@ -11,7 +11,7 @@ from retrace.present.advice_arrays import of_arrays
 from retrace.present.advice_functions import of_functions
 from retrace.present.advice_operations import of_operations
 from retrace.present.advice_values import of_values
-from retrace.present.words import listed, quoted
+from retrace.present.words import listed, names, quoted
 
 _MAX_OTHERS = 2
 
@@ -25,6 +25,8 @@ def advised(advice: Advice) -> str:
         raise TypeError(type(advice).__name__)
     if advice.remade is not None:
         text += f"; {quoted(advice.remade)} is a new function object as well: jit it once"
+        if advice.holding:
+            text += f", and pass {names(advice.holding)}, which it holds"
     if advice.others:
         others = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in advice.others]
         text += f"; {listed(others, _MAX_OTHERS)} changed too"

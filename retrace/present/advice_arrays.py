@@ -73,11 +73,11 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "shapes"
             )
         case model.PadShape(ordered=ordered) if ordered:
+            through = [quoted(one) if one else "the size itself" for one in ordered]
             return (
-                f"{who} {'go' if many else 'goes'} through "
-                f"{listed([quoted(one) for one in ordered], 2)}: if rows may still be added at "
-                f"the end, pad {it} with NumPy to one or a few shapes and mask the padding; "
-                "otherwise each size needs its own program"
+                f"{who} {'go' if many else 'goes'} through {listed(through, 2)}: if rows may "
+                f"still be added at the end, pad {it} with NumPy to one or a few shapes and mask "
+                "the padding; otherwise each size needs its own program"
             )
         case model.PadShape(sizes=sizes) if sizes:
             phrase = ", ".join(map(str, sizes))

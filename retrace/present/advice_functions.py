@@ -225,7 +225,10 @@ def _for_each(advice: model.JitForEach) -> str:
         text += f"; pass {names(advice.traced)} as {_arguments(advice.traced)}"
     if advice.static:
         text += f"; pass {names(advice.static)} as {_arguments(advice.static, 'static')}"
-    return text
+    return text + (_UNEXPLAINED if advice.unexplained else "")
+
+
+_UNEXPLAINED = "; something that it holds changed its program and was not recorded: pass that too"
 
 
 def _and_pass(advice: model.JitAndPass) -> str:
@@ -254,6 +257,7 @@ def _and_pass(advice: model.JitAndPass) -> str:
         return (
             f"jit {_whom(advice)} once, outside the loop, over one {names(advice.functions)}, "
             f"which it holds: {them} created again as well"
+            f"{_UNEXPLAINED if advice.unexplained else ''}"
         )
     if not ways:
         ways = ["pass what the partial binds at each call"]
@@ -264,7 +268,7 @@ def _and_pass(advice: model.JitAndPass) -> str:
         text += " (an `if` on it stays outside)"
     if advice.one_type:
         text += f"; give {names(advice.one_type)} as one type"
-    return text + _of_one_size(advice)
+    return text + _of_one_size(advice) + (_UNEXPLAINED if advice.unexplained else "")
 
 
 def _of_one_size(advice: model.JitAndPass) -> str:

@@ -34,6 +34,7 @@ from retrace.model import (
 )
 from retrace.model.parts import BY_COMPONENT
 from retrace.reason.evidence import same_but_scope
+from retrace.reason.fields import is_function
 
 _UNEQUAL = "but not equal (`==` is False)"
 """Said of two values that only their own equality distinguishes."""
@@ -193,8 +194,8 @@ def _value(old: Value, new: Value, unequal: str) -> str:
         if new.exact:
             return f"a new {type_}, equal field by field, {unequal}"
         return f"a new {type_} with the same contents, {unequal}"
-    is_function = isinstance(new.data, dict) and new.text.startswith("<function ")
-    is_long = is_function or len(old.text) + len(new.text) > _MAX_WHOLE
+    holds = isinstance(new.data, dict) and is_function(new.text)
+    is_long = holds or len(old.text) + len(new.text) > _MAX_WHOLE
     if is_long and (text := fields(differences(old, new))):
         return text
     if old.text == new.text:

@@ -92,6 +92,8 @@ def _sentence(proposal: Proposal) -> str:
     if (eager := of_lines(change, proposal.advice)) is not None:
         return eager
     text = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
+    if rest := _held_besides(proposal):
+        text = f"{text[:-1]}; pass {names(rest)} too, which a new function object held."
     if not proposal.made and _is_made_once(proposal.advice):
         text = f"{text[:-1]}; this line passes it; where it is created was not seen."
     if proposal.also:
@@ -103,6 +105,14 @@ def _sentence(proposal: Proposal) -> str:
     if proposal.sizes is None:
         return text
     return _padded(proposal.sizes, others)
+
+
+def _held_besides(proposal: Proposal) -> list[str]:
+    """What functions that are new as well held, and the advice on one of them leaves out."""
+    advice = proposal.advice
+    known = None if advice is None or advice.remade is None else advice.holding
+    held = [name for one in proposal.changes if one.family == "function" for name in one.held]
+    return [] if known is None else [name for name in held if name not in known]
 
 
 def _is_made_once(advice: Advice | None) -> bool:
@@ -246,11 +256,16 @@ def _arrays(change: Change) -> str:
 
 def _function(change: Change, advice: Advice | None) -> str:
     if isinstance(advice, model.JitAndPass) and advice.inject:
-        held = [name for name in change.held if name not in advice.inject]
+        held = (*advice.traced, *advice.static)
         passed = f", pass {names(held)}" if held else ""
         return f"create {_who(change)} once{passed}, inject hyperparameters"
     if isinstance(advice, model.Library) and advice.holder:
         return f"keep one {quoted(advice.holder)}"
+    if isinstance(advice, model.JitForEach):
+        each = f"one {_who(change)} for each {names(advice.paths)}"
+        once = f"create {names(advice.paths)} once" if advice.same else each
+        held = (*advice.traced, *advice.static)
+        return f"{once}, pass {names(held)}" if held else once
     held = change.held
     if isinstance(advice, model.JitAndPass):
         # What cannot be passed, such as a function that it holds, is left out of these.

@@ -83,9 +83,10 @@ def _unify_passing(history: list[Verdict]) -> None:
     """What one call should pass, every call passes; what changes the program is static."""
     _not_one_for_each(history)
     if each := _advice_of_kind(history, JitForEach):
+        for_all = _for_each_call(each)
         for index, verdict in enumerate(history):
-            if isinstance(verdict.fix, JitOnce):
-                _replace_advice(history, index, each[0])
+            if isinstance(verdict.fix, JitOnce | JitForEach):
+                _replace_advice(history, index, for_all)
     if not (found := _advice_of_kind(history, JitAndPass)):
         return
     traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
@@ -119,6 +120,29 @@ def _unify_passing(history: list[Verdict]) -> None:
         if verdict.avoidable == "yes" and named & {*static}:
             # Each value of a static argument has its own program, needed or not.
             history[index] = replace(history[index], avoidable="maybe")
+
+
+def _for_each_call(found: list[JitForEach]) -> JitForEach:
+    """One function for each object that any call holds, with all that any call should pass."""
+    static = tuple(dict.fromkeys(name for one in found for name in one.static))
+    traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
+    passed = (*static, *(name for name in traced if name not in static))
+    paths = dict.fromkeys(path for one in found for path in one.paths)
+    # What holds something that is passed is created from it, within the function.
+    kept = tuple(one for one in paths if not any(_is_in(name, (one,)) for name in passed))
+    least = min(found, key=lambda one: _PROOFS.index(one.proof))
+    return found[0].changed(
+        paths=kept or tuple(paths),
+        same=all(one.same for one in found),
+        unexplained=any(one.unexplained for one in found),
+        traced=tuple(name for name in traced if name not in static),
+        static=static,
+        proof=least.proof,
+    )
+
+
+_PROOFS = (Proof.MEANING, Proof.KEY, Proof.UNUSED, Proof.CONSTANTS, Proof.PROGRAM)
+"""The weakest first."""
 
 
 def _not_one_for_each(history: list[Verdict]) -> None:

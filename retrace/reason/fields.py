@@ -10,19 +10,22 @@ from retrace.model import JSON, Change, Value, ValueChange
 from retrace.reason.evidence import values_of
 
 _INCOMPLETE = re.compile(
-    r"<lambda>| \.\.\.>$|<(?!function |class |built-in |PjitFunction )|^\w+\[[\d,]*\]$",
+    r"<lambda>| \.\.\.>$|^\w+\[[\d,]*\]$|"
+    r"<(?!function |class |built-in |module |object>|PjitFunction )",
     re.IGNORECASE,
 )
 """Ways in which values that print alike may still differ: a recreated lambda, a function that
-holds more than was recorded, an object of which only the type is known, an array."""
+holds more than was recorded, an object of which only the type is known, an array. An `object()`
+has no contents."""
 _FUNCTION = ("<function ", "<bound method ", "<PjitFunction ")
 
 
-def field_changes(change: Change) -> tuple[ValueChange, ...]:
+def field_changes(change: Change, *, whole: bool = True) -> tuple[ValueChange, ...]:
     """The changed fields of a value, each as a change with its own path.
 
     Args:
         change: of a static argument, of tree metadata, or of what a function captures.
+        whole: whether nothing else may differ. Otherwise these are the changes that are known.
 
     Returns:
         `cfg.optim.lr`, `cfg['steps']`. Empty if the value has no fields, if fields were added or
@@ -31,7 +34,7 @@ def field_changes(change: Change) -> tuple[ValueChange, ...]:
     old, new = values_of(change)
     if not isinstance(change, ValueChange) or old is None or new is None:
         return ()
-    if not (_is_complete(old) and _is_complete(new)):
+    if whole and not (_is_complete(old) and _is_complete(new)):
         return ()
     found = differences(old, new)
     if any(one.kind != "changed" or not one.path for one in found):

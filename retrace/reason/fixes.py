@@ -25,6 +25,7 @@ from retrace.model.advice import (
 )
 from retrace.reason.cards import card
 from retrace.reason.evidence import OF_VALUES, Evidence, package_of, paths
+from retrace.reason.held import Held
 from retrace.reason.precedence import others
 from retrace.reason.traits import (
     calling_library,
@@ -100,7 +101,9 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     advised = None if advise is None else advise(evidence)
     if advised is None or not is_new:
         return advised
-    return advised.changed(remade=miss.function.name)
+    held = Held(evidence.changes)
+    holding = tuple(name for name in held.names if name not in held.alike)
+    return advised.changed(remade=miss.function.name, holding=holding)
 
 
 def _library_advice(cause: Cause, miss: Miss) -> Advice:

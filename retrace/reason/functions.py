@@ -64,16 +64,19 @@ def made_again(evidence: Evidence) -> Advice:
             return PassTraced(name=name, what=what, paths=held.names, proof=Proof.MEANING)
         return KeepTraced(name=name, what=what, proof=Proof.PROGRAM)
     if held.objects:
-        same = held.alike == held.objects
+        unexplained = _is_unexplained(held, program)
+        same = {*held.objects, *held.functions} <= {*held.alike} and not unexplained
         passed = _passing(function, what, held, program)
+        proof = Proof.PROGRAM if same and not _may_differ(program) else Proof.KEY
         return JitForEach(
             name=name,
             what=what,
-            paths=tuple(held.objects),
+            paths=(*held.objects, *held.functions),
             same=same,
+            unexplained=unexplained,
             traced=passed.traced,
             static=passed.static,
-            proof=Proof.PROGRAM if same and not _may_differ(program) else Proof.KEY,
+            proof=Proof.MEANING if unexplained else proof,
         )
     if function.kind is Kind.PARTIAL:
         return _passing_partial(function, held, program)
@@ -120,6 +123,7 @@ def _passing(
     inject = tuple(held.optimizers if traced else ())
     numbers = [name for name in held.numbers if not is_below(name, inject)]
     proof = Proof.CONSTANTS if traced and held.parts and not held.plain else Proof.KEY
+    unexplained = _is_unexplained(held, program)
     return JitAndPass(
         name=function.name,
         what=what,
@@ -130,8 +134,16 @@ def _passing(
         resized=bool(held.arrays) and _is_resized(held, program),
         inject=inject,
         functions=tuple(held.functions),
-        proof=proof,
+        unexplained=unexplained,
+        proof=Proof.MEANING if unexplained else proof,
     )
+
+
+def _is_unexplained(held: Held, program: Comparison | None) -> bool:
+    """Whether the program is another one, and nothing that was recorded of what it holds is."""
+    if program is None or program.kind not in ("constants-only", "different"):
+        return False
+    return program.hashes_differ and not (held.arrays or held.numbers or held.plain)
 
 
 def _captures_more(held: Held, program: Comparison | None) -> bool:

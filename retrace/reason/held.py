@@ -30,9 +30,9 @@ class Held:
                 str(other).startswith((f"{change.path}.", f"{change.path}["))
                 for other in captured
             )
-            for part in (field_changes(change) or (change,))
+            for part in _fields(change)
         ]
-        names = innermost(list(dict.fromkeys(str(part.path) for part in parts)))
+        names = _named_once(innermost(list(dict.fromkeys(str(part.path) for part in parts))))
         self.parts = {str(part.path): part for part in parts if part.path in names}
         kept = self.parts
         self.arrays = [name for name, part in kept.items() if is_arrays(part)]
@@ -62,6 +62,18 @@ class Held:
         ]
         self.functions = [name for name in kept if name not in (*known, *self.objects)]
         """Functions that were created again as well, from the same code."""
+
+
+def _fields(change: Change) -> tuple[Change, ...]:
+    """What changed inside a value. For a function, whatever is known to have changed."""
+    found = field_changes(change)
+    return found or field_changes(change, whole=not is_function(change)) or (change,)
+
+
+def _named_once(found: list[str]) -> list[str]:
+    """Drop what a lambda reads if it also has the name of what holds the lambda."""
+    tails = {path.partition(".")[2] for path in found if not path.startswith("<")}
+    return [one for one in found if one[0] != "<" or one.partition(".")[2] not in tails]
 
 
 def is_below(name: str, holders: tuple[str, ...]) -> bool:

@@ -136,7 +136,7 @@ def _through(miss: Miss, program: Comparison) -> tuple[str, ...]:
     if listings is None:
         return ()
     found = along(*listings, program.texts, stable=is_drawn_by_position(miss.key))
-    return tuple(dict.fromkeys(step.primitive or "the size itself" for step in found.ordered))
+    return tuple(dict.fromkeys(step.primitive or "" for step in found.ordered))
 
 
 def _layers(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]:

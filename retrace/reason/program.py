@@ -54,6 +54,12 @@ class Comparison:
         return not (self._holds_other_values and self.calls_back)
 
     @property
+    def hashes_differ(self) -> bool:
+        """Whether the programs differ in more than the arrays that they captured."""
+        old, new = (miss.program for miss in self._misses)
+        return old is not None and new is not None and old.hash != new.hash
+
+    @property
     def captures_others(self) -> bool:
         """Whether the programs captured other arrays, or arrays that cannot be compared."""
         old, new = (miss.program for miss in self._misses)

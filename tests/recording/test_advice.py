@@ -28,6 +28,7 @@ from retrace.model.advice import (
     DefineBodyOnce,
     FewValues,
     JitAndPass,
+    JitForEach,
     LeaveOutValue,
     Library,
     LibraryPasses,
@@ -548,6 +549,103 @@ def test_objects_are_kept(last: Last) -> None:
 
     advice, _ = last(lambda: [step_of(Opaque(folder))(ones) for folder in ("a", "bc")])
     assert isinstance(advice, JitAndPass) and advice.static == ("holder.folder",)
+
+
+class Wave:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def at(self, x: Any) -> Any:
+        return jnp.sin(self.rate * x)
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "name"),
+    [
+        (lambda rate: Wave(rate).at, "g.__self__.rate"),
+        (lambda rate: jax.vmap(Wave(rate).at), "g.__self__.rate"),
+        (lambda rate: jax.vmap(jax.grad(lambda x: jnp.sin(rate * x))), "g.rate"),
+    ],
+    ids=["method", "vmap", "grad"],
+)
+def test_what_a_function_holds_inside_another_is_to_be_passed(
+    last: Last, wrapped: Callable[[float], Any], name: str
+) -> None:
+    """It was "a new method with the same contents", to be created once."""
+
+    def program() -> None:
+        for rate in (1.0, 2.0):
+            g = wrapped(rate)
+            jax.jit(lambda x, g=g: g(x) + 1)(ones)
+
+    advice, worth = last(program)
+    assert isinstance(advice, JitAndPass) and worth == "yes"
+    assert (advice.traced, advice.functions) == ((name,), ())
+
+
+def test_what_changed_a_program_without_being_recorded_is_asked_for(last: Last) -> None:
+    values: dict[int, float] = {}
+
+    class Table:
+        def read(self) -> float:
+            return values[id(self)]
+
+    def program() -> None:
+        tables = [Table(), Table()]
+        for rate, table in enumerate(tables):
+            values[id(table)] = rate + 1.0
+            g = lambda x, table=table: x * table.read()
+            jax.jit(lambda x, g=g: g(x) + 1)(ones)
+
+    advice, worth = last(program)
+    assert advice is not None and advice.proof is Proof.MEANING and worth == "maybe"
+    assert "was not recorded" in advised(advice)
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_function_is_passed_what_differs_though_its_optimizer_is_kept(
+    judge_all: JudgeAll, new: bool
+) -> None:
+    """Two calls hold equal optimizers and losses; a third holds another loss."""
+
+    def train(rate: float) -> None:
+        wave = Wave(rate)
+        build = lambda p: p
+        loss = lambda p: jnp.mean(wave.at(build(p)) ** 2)
+        optimizer = optax.adam(1e-2)
+
+        @jax.jit
+        def step(p: Any, state: Any) -> Any:
+            return optimizer.update(jax.grad(loss)(p), state, p)
+
+        step(ones, optimizer.init(ones))
+
+    rates = (1.0, 1.0, 2.0, 2.0) if new else (1.0, 1.0)
+    found = [
+        v for v in judge_all(lambda: [*map(train, rates)])[1] if v.miss.function.name == "step"
+    ]
+    for verdict in found[1:]:
+        advice = verdict.fix
+        assert isinstance(advice, JitForEach)
+        assert advice.traced == (("loss.wave.rate",) if new else ())
+        assert advice.paths == (("optimizer",) if new else ("optimizer", "loss"))
+
+
+def test_what_a_new_function_holds_is_told_beside_another_cause(last: Last) -> None:
+    """Jitted once, as the advice says, it would have kept the first number."""
+
+    def program() -> None:
+        for size, most in ((4, 20), (6, 30)):
+
+            @jax.jit
+            def steps(x: Any, most: int = most) -> Any:
+                return x >= most
+
+            steps(np.ones(size, np.float32))
+
+    advice, _ = last(program)
+    assert advice is not None and (advice.remade, advice.holding) == ("steps", ("most",))
+    assert "pass `most`" in advised(advice)
 
 
 def test_arrays_are_passed(last: Last) -> None:

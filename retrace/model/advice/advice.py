@@ -47,6 +47,8 @@ class Advice(Record):
     that changed."""
     remade: str | None = None
     """The function whose object is new as well, so that it must also be jitted once."""
+    holding: tuple[str, ...] = ()
+    """What that function holds that is not the same."""
 
     @property
     def sure(self) -> Sure:

@@ -73,7 +73,8 @@ class PadShape(Advice):
     square: tuple[str, ...] = ()
     """Square ones: a covariance of another dimension is another problem."""
     ordered: tuple[str, ...] = ()
-    """What the program does along the axis that depends on row positions: a loop, a sort."""
+    """What the program does along the axis that depends on row positions: a loop, a sort; empty
+    if it computes with the size itself."""
 
 
 class OneRank(Advice):

@@ -83,6 +83,8 @@ class JitForEach(OfFunction):
     traced: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     """Other values that it holds and that should be passed."""
+    unexplained: bool = False
+    """Whether its program is another one although nothing recorded of what it holds is."""
 
 
 class JitAndPass(OfFunction):
@@ -107,6 +109,8 @@ class JitAndPass(OfFunction):
     """Optax optimizers that it holds, whose state can hold their numbers instead."""
     functions: tuple[str, ...] = ()
     """Functions that it holds and that are created again as well, from the same code."""
+    unexplained: bool = False
+    """Whether its program is another one although nothing recorded of what it holds is."""
 
 
 class OneReceiver(Advice):
