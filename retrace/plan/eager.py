@@ -28,7 +28,7 @@ from retrace.model.advice import (
 from retrace.model.record import Record
 from retrace.model.row import Row
 from retrace.plan.calls import Call, Place, call_around, drivers_of, lines_traced
-from retrace.reason.eager import joins, new_body, of_caller
+from retrace.reason.eager import joins, keeps_length, new_body, of_caller
 from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
 
 Line: TypeAlias = tuple[str, int]
@@ -292,7 +292,10 @@ def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterato
         loop = group[0].loops
         bodies = (new_body(verdict.miss, verdict.nearest) for verdict in again)
         body = next(filter(None, bodies), None) if loop else None
-        advice = FewSizes(loop=True, body=body, proof=Proof.MEANING) if loop else None
+        advice = None
+        if loop:
+            captured = all(keeps_length(one.miss, one.changes) for one in again)
+            advice = FewSizes(loop=True, captured=captured, body=body, proof=Proof.MEANING)
         if group[0].joins:
             advice = FewSizes(joined=True)  # NumPy joins any number of arrays
         elif not loop and any(one.program is not None and one.program.draws for one in again):

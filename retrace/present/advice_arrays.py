@@ -85,6 +85,12 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"the sizes of {who} ({phrase}) look intended: if they are, leave them; "
                 "otherwise pad to one shape with NumPy and mask the padding"
             )
+        case model.PadShape(written=True):
+            return (
+                f"the program has other operations for each size of {who}: if Python decides "
+                "that by the size (`if`, `for`), padding changes results: leave it; otherwise "
+                f"pad {it} with NumPy to one or a few shapes and mask the padding"
+            )
         case model.PadShape():
             return (
                 f"pad {who} with NumPy (`jnp.pad` compiles for each shape) to one or a few "

@@ -72,6 +72,14 @@ def of_operations(advice: Advice) -> str | None:
 
 def _few_sizes(advice: model.FewSizes) -> str:
     match advice:
+        case model.FewSizes(loop=True, captured=True, body=body):
+            once = "" if body is None else f"define {quoted(body)} once, outside, "
+            return (
+                "arrays that the body of this loop reads come in other sizes, and each size "
+                "compiles it again, jitted or not: if rows that are added to them can be masked "
+                f"where the body uses them, {once}pass them and pad them to a few sizes with "
+                "NumPy; otherwise leave it"
+            )
         case model.FewSizes(loop=True, body=body):
             once = "" if body is None else f"define {quoted(body)} once, outside, and "
             return (
@@ -220,6 +228,8 @@ def few_sizes_title(change: Change, advice: model.Advice) -> str:
             return sizes_on_lines(change, "one size")
         case model.FewSizes(doubled=True):
             return sizes_on_lines(change, "few sizes in")
+        case model.FewSizes(captured=True):
+            return f"few sizes of what the loop reads on {on_lines(change)}"
         case _:
             return f"few lengths of the loop on {on_lines(change)}"
 

@@ -7,7 +7,8 @@ from pathlib import PurePath
 
 from retrace.compare.along import Along, Step
 from retrace.model import Frame
-from retrace.present.words import listed, quoted
+from retrace.plan.step import Sizes
+from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 
 
@@ -16,6 +17,8 @@ def masked(along: Along) -> str:
     if along.separate:
         return "drop the added rows from the results: no other row depends on them"
     text = _masked(along)
+    if any(one.primitive in _ADDS_AT for one in along.masked):
+        text = f"{text}; give padded indices a number past the end, which JAX drops by default"
     if along.counts:
         count = "a result is the size itself: return the number of real rows (`mask.sum()`)"
         rows_matter = along.masked or along.ordered or not along.whole
@@ -41,6 +44,9 @@ def _masked(along: Along) -> str:
         return f"mask the padding: {computes}"
     return "mask the padding where results depend on it"
 
+
+_ADDS_AT = ("scatter-add", "scatter_add")
+"""What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 
 _NEUTRAL = {
     "argmax": "-jnp.inf",
@@ -88,3 +94,34 @@ def steps_of(steps: Sequence[Step], most: int = 2) -> str:
 
 def _at(place: Frame | None) -> str:
     return "" if place is None else f" at {words_of(PurePath(place.file).name, place.line)}"
+
+
+def every_axis(sizes: Sizes) -> str:
+    """`x axis 0` and all else that has this size: what is padded alone no longer fits the rest.
+
+    If a square matrix has it on both axes, those are named together.
+    """
+    axes: dict[str, list[str]] = {}
+    for name in sizes.names:
+        if name not in sizes.follows:
+            array, _, axis = name.rpartition(" axis ")
+            axes.setdefault(array, []).append(axis)
+    return names(
+        [
+            f"{array} axis {own[0]}" if len(own) == 1 else f"{array} axes {listed(own, len(own))}"
+            for array, own in axes.items()
+        ]
+    )
+
+
+def arrays_of(sizes: Sizes) -> list[str]:
+    """The arrays with this size."""
+    own = [name for name in sizes.names if name not in sizes.follows]
+    return list(dict.fromkeys(name.rpartition(" axis ")[0] for name in own))
+
+
+def axes_of(sizes: Sizes) -> list[int]:
+    """Which axes of the first array have the size."""
+    name = sizes.names[0].rpartition(" axis ")[0]
+    of_name = [one.rpartition(" axis ") for one in sizes.names]
+    return sorted(int(axis) for own, _, axis in of_name if own == name)

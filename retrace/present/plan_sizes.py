@@ -8,8 +8,8 @@ from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
-from retrace.present.padding_words import masked, neutral
-from retrace.present.plan_words import also, axes_of, by
+from retrace.present.padding_words import arrays_of, axes_of, masked, neutral
+from retrace.present.plan_words import also, by
 from retrace.present.words import clean, count, listed, seconds
 
 _MIN_SECONDS = 1.0
@@ -192,7 +192,9 @@ def _target(sizes: Sizes) -> tuple[str, str, str]:
 def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
     name, axis, which = _target(sizes)
     chosen = sizes.chosen.sizes
-    called = "" if name == "`x`" else f", where `x` is {name}"
+    others = len(arrays_of(sizes)) - 1
+    each = f" and {count(others, 'more array')} with its size" if others > 0 else ""
+    called = "" if name == "`x`" and not each else f", where `x` is {name}{each}"
     own = "if you cut it yourself, " if cut_by_library else ""
     yield from wrapped(f"    {own}in the loader{called}:", width, 4)
     if len(chosen) == 1:

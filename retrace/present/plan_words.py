@@ -16,7 +16,7 @@ from retrace.present.advice_operations import (
     of_lines,
     sizes_on_lines,
 )
-from retrace.present.padding_words import masked, steps_of
+from retrace.present.padding_words import every_axis, masked, steps_of
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 from retrace.reason.rules import root
@@ -147,7 +147,7 @@ def _meant(why: Meant, along: Along) -> str:
 
 
 def _padded(sizes: Sizes, others: str) -> str:
-    name, number = quoted(_axes(sizes)), len(sizes.chosen.sizes)
+    name, number = every_axis(sizes), len(sizes.chosen.sizes)
     if sizes.grows:
         text = (
             f"create {name} with {sizes.chosen.sizes[-1]:,} rows at the start, and write into it"
@@ -169,23 +169,6 @@ def also(sizes: Sizes) -> str:
     what = listed([quoted(name) for name in sizes.follows], 2)
     one = len(sizes.follows) == 1
     return f"{what} {'grows' if one else 'grow'} with it: pad {'that' if one else 'those'} along"
-
-
-def _axes(sizes: Sizes) -> str:
-    """`x axis 0`, or all axes of it that have the size: both, for a square matrix."""
-    axes = axes_of(sizes)
-    if len(axes) == 1:
-        return sizes.names[0]
-    return (
-        f"{sizes.names[0].rpartition(' axis ')[0]} axes {listed(list(map(str, axes)), len(axes))}"
-    )
-
-
-def axes_of(sizes: Sizes) -> list[int]:
-    """Which axes of the first array have the size."""
-    name = sizes.names[0].rpartition(" axis ")[0]
-    of_name = [one.rpartition(" axis ") for one in sizes.names]
-    return sorted(int(axis) for own, _, axis in of_name if own == name)
 
 
 def _together(pairs: Pairs, others: str) -> str:
@@ -248,10 +231,6 @@ def _who(change: Change) -> str:
 
 def _what(change: Change) -> str:
     return names(change.paths)
-
-
-def _arrays(change: Change) -> str:
-    return "an array" if len(change.paths) == 1 else "arrays"
 
 
 def _function(change: Change, advice: Advice | None) -> str:
@@ -387,7 +366,7 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "shape": lambda change: f"one size for {_what(change)}",
     "rank": lambda change: f"one number of axes for {_what(change)}",
     "dtype": lambda change: f"one dtype for {_what(change)}",
-    "weak_type": lambda change: f"pass {_what(change)} as {_arrays(change)} from the start",
+    "weak_type": lambda change: f"give {_what(change)} a dtype from the start",
     "sharding": lambda change: f"place {_what(change)} before the first call",
     "clear": lambda _: "do not clear the caches",
     "again": lambda change: f"keep fewer programs besides {_who(change)}",

@@ -79,7 +79,8 @@ def shape(evidence: Evidence) -> Advice | None:
         return PadShape(paths=names, kernels=True, proof=Proof.MEANING)
     if square := own.square():
         return PadShape(paths=names, square=square, proof=Proof.MEANING)
-    return PadShape(paths=names)
+    written = evidence.program is not None and evidence.program.counts_differ
+    return PadShape(paths=names, written=written, proof=Proof.MEANING if written else Proof.KEY)
 
 
 def pad_shape(changes: tuple[Change, ...]) -> Advice:

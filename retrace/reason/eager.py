@@ -64,7 +64,12 @@ def eager(evidence: Evidence) -> Advice | None:
     if miss.lines is not None and evidence.nearest.lines != miss.lines:
         return JitBlock(proof=Proof.MEANING)  # called elsewhere: the shapes are unrelated
     if miss.bodies and same_work(evidence.nearest, miss) and by_size(evidence.changes):
-        return FewSizes(loop=True, body=new_body(miss, evidence.nearest), proof=Proof.MEANING)
+        return FewSizes(
+            loop=True,
+            captured=keeps_length(miss, evidence.changes),
+            body=new_body(miss, evidence.nearest),
+            proof=Proof.MEANING,
+        )
     program = evidence.program
     if program is not None and program.draws and by_size(evidence.changes):
         return FewSizes(draws=True, proof=Proof.MEANING)
@@ -115,6 +120,14 @@ def same_work(old: Miss, new: Miss) -> bool:
 def joins(old: Miss, new: Miss) -> bool:
     """Whether an operation that joins arrays was given a different number of them."""
     return new.function.jax_name == "concatenate" and (len(old.key.leaves) != len(new.key.leaves))
+
+
+def keeps_length(miss: Miss, changes: Iterable[Change]) -> bool:
+    """Whether a loop takes as many steps as before: then arrays that its body reads changed."""
+    has_length = any(name == LENGTH for name, _ in miss.key.static)
+    return has_length and not any(
+        change.component in OF_ARGUMENTS and change.path == LENGTH for change in changes
+    )
 
 
 def new_body(miss: Miss, nearest: Miss | None) -> str | None:

@@ -60,6 +60,12 @@ class Comparison:
         return old is not None and new is not None and old.hash != new.hash
 
     @property
+    def counts_differ(self) -> bool:
+        """Whether one program has more equations than the other."""
+        old, new = (miss.program for miss in self._misses)
+        return old is not None and new is not None and old.equations != new.equations
+
+    @property
     def captures_others(self) -> bool:
         """Whether the programs captured other arrays, or arrays that cannot be compared."""
         old, new = (miss.program for miss in self._misses)

@@ -648,6 +648,17 @@ def test_what_a_new_function_holds_is_told_beside_another_cause(last: Last) -> N
     assert "pass `most`" in advised(advice)
 
 
+def test_padding_is_a_question_where_each_size_has_other_operations(last: Last) -> None:
+    @jax.jit
+    def total(amplitudes: Any) -> Any:
+        found = jnp.exp(amplitudes[0])
+        return found if amplitudes.shape[0] == 1 else found + jnp.abs(amplitudes[1:]).sum()
+
+    advice, _ = last(lambda: [total(np.ones(size, np.float32)) for size in (1, 2)])
+    assert advice is not None and advice.proof is Proof.MEANING
+    assert "leave it" in advised(advice)
+
+
 def test_arrays_are_passed(last: Last) -> None:
     mine = Optimizer(jnp.sin)
     advice, _ = last(lambda: [made(mine, (jnp.ones(4) * n,))(ones) for n in (1, 2)])

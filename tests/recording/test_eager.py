@@ -851,6 +851,21 @@ def test_sizes_are_those_of_a_growing_array_of_a_grid_or_of_data(
     assert step.sure == ("ask" if what == "doubled" else "likely")
 
 
+def test_a_loop_that_reads_a_growing_array_is_not_asked_for_few_lengths(planned: Planned) -> None:
+    def program() -> None:
+        for size in (4, 5, 6, 7):
+            known = jnp.asarray(np.ones(size, np.float32))
+
+            def once(carry: Any, _: Any, known: Any = known) -> Any:
+                return carry + known.sum(), None
+
+            jax.lax.scan(once, np.float32(0), None, length=50)
+
+    found = [step.proposal for step in planned(program).steps]
+    (said,) = [sentence(one) for one in found if getattr(one.advice, "loop", False)]
+    assert "masked" in said and "carry" not in said
+
+
 @pytest.mark.parametrize("by", ["data", "length"])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_over_many_lengths_is_asked_for_few(

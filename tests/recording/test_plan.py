@@ -442,7 +442,7 @@ def test_the_covariance_of_another_dimension_is_asked_and_padded_on_both_axes(
     assert (step.sure, sizes.meant) == ("ask", "square")
     said = sentence(step.proposal)
     assert "dimension" in said and "leave it" in said and "`lu`" in said
-    assert "`cov axes 0 and 1` to 6" in said
+    assert "`cov axes 0 and 1`, `mean axis 0` and `y axis 0` to 6" in said
     pasted = "\n".join(size_lines(1, step, 98))
     (line,) = [line for line in pasted.splitlines() if "np.pad" in line]
     names: dict[str, Any] = {"np": np, "x": np.eye(4), "add": 2}

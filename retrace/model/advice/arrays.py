@@ -68,6 +68,8 @@ class PadShape(Advice):
     code = "pad-shape"
     sizes: tuple[int, ...] = ()
     """Sizes that look intended, each twice the previous one."""
+    written: bool = False
+    """Whether each size has its own equations, as where Python decides by the size."""
     kernels: bool = False
     """Whether they are shaped like weights, which are only padded if they are data."""
     square: tuple[str, ...] = ()

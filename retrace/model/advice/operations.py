@@ -70,6 +70,8 @@ class FewSizes(Advice):
     """Whether it joins a different number of arrays each time."""
     loop: bool = False
     """Whether it is a JAX loop, which compiles for each size wherever it is called."""
+    captured: bool = False
+    """Whether the loop keeps its number of steps, and arrays that its body reads change size."""
     draws: bool = False
     """Whether it draws random numbers, which would be others for another size."""
     doubled: bool = False
