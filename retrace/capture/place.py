@@ -19,6 +19,7 @@ import jax
 
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.loops import LoopCode, loops, repeats
+from retrace.capture.loops import around as inside
 from retrace.capture.notebook_cells import is_cell, is_timed, shown
 from retrace.capture.weak import ByObject
 from retrace.jax_internals.callbacks import is_host_callback, is_tree_map
@@ -292,7 +293,7 @@ def _is_of_magic(code: CodeType) -> bool:
 
 def _site_of(line: Line, *, in_library: bool) -> CallSite:
     code, at = line
-    return site_of_line(code, line_at(code, at), in_library)
+    return site_of_line(code, line_at(code, at), in_library, at)
 
 
 def line_at(code: CodeType, at: int) -> int:
@@ -310,8 +311,10 @@ _UNTRACEABLE = frozenset(
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSite:
-    """Return a line of a function as a call site."""
+def site_of_line(
+    code: CodeType, line: int, in_library: bool = False, at: int | None = None
+) -> CallSite:
+    """Return a line of a function as a call site; `at` is the instruction, if it is known."""
     known = _call_sites.get((code.co_filename, line))
     if known is not None and known.function == code.co_qualname:
         return known
@@ -324,7 +327,7 @@ def site_of_line(code: CodeType, line: int, in_library: bool = False) -> CallSit
         source_line(file, line),
         in_library,
         untraceable,
-        0 if untraceable or in_library else _loop_around(code, line),
+        0 if untraceable or in_library or at is None else _loop_around(code, at),
     )
     if is_cell(file):  # its next run has another number, but possibly the same file
         return found
@@ -339,14 +342,17 @@ _MAX_LOOP_BYTES = 4_000
 _loops: ByObject[tuple[LoopCode, ...]] = ByObject()
 
 
-def _loop_around(code: CodeType, line: int) -> int:
-    """The line of the outermost loop of a function around one of its lines, or 0."""
+def _loop_around(code: CodeType, at: int) -> int:
+    """The line of the outermost loop of a function around one of its instructions, or 0.
+
+    A comprehension on the same line, whose result the instruction uses, is not around it.
+    """
     # The thread that misses does this, once for each function.
     is_long = len(code.co_code) > _MAX_LOOP_BYTES
     if code.co_name == "<module>" or is_long or lacks(BYTECODE) or not repeats(code):
         return 0
-    found = _loops.of(code, lambda: loops(code))
-    return min((one.line for one in found if one.line <= line <= one.end), default=0)
+    found = inside(_loops.of(code, lambda: loops(code)), at)
+    return min((one.line for one in found), default=0)
 
 
 def main_package() -> str | None:

@@ -952,6 +952,24 @@ def test_the_loops_that_jit_would_unroll_are_told(planned: Planned) -> None:
     assert "jax.lax.scan" not in sentence(step.proposal)
 
 
+def test_a_comprehension_beside_an_operation_is_no_loop_around_it(planned: Planned) -> None:
+    made = module("""
+import jax.numpy as jnp
+
+def layer(x, many):
+    x = x * jnp.array([one * 2.0 for one in many])
+    x = jnp.sinh(jnp.cosh(jnp.tan(jnp.cos(jnp.sin(x)))))
+    return jnp.cbrt(jnp.log1p(jnp.abs(jnp.arctan(jnp.expm1(jnp.tanh(x))))))
+
+def layers(x, many):
+    return [jnp.sinh(jnp.cosh(jnp.tan(jnp.cbrt(jnp.log1p(jnp.abs(jnp.sin(jnp.cos(
+        jnp.arctan(jnp.expm1(jnp.tanh(x * one)))))))))))  for one in many]
+""")
+    for run, found in ((made.layer, 0), (made.layers, 1)):
+        (step,) = planned(lambda run=run: run(np.ones(3, np.float32), (1.0, 2.0, 3.0))).steps
+        assert len(step.proposal.changes[0].loops) == found
+
+
 @pytest.mark.parametrize("traced", [False, True])
 def test_numpy_is_not_proposed_where_a_line_also_runs_inside_a_trace(
     planned: Planned, traced: bool
