@@ -10,6 +10,7 @@ from retrace.reason.evidence import (
     is_function,
     paths,
     types_of,
+    values_of,
 )
 from retrace.reason.fields import field_changes
 from retrace.reason.traits import looks_equal
@@ -32,8 +33,9 @@ class Held:
             )
             for part in _fields(change)
         ]
-        names = _named_once(innermost(list(dict.fromkeys(str(part.path) for part in parts))))
-        self.parts = {str(part.path): part for part in parts if part.path in names}
+        found = {str(part.path): part for part in parts}
+        names = _named_once({name: found[name] for name in innermost([*found])})
+        self.parts = {name: found[name] for name in names}
         kept = self.parts
         self.arrays = [name for name, part in kept.items() if is_arrays(part)]
         self.numbers = [name for name, part in kept.items() if is_amount(part)]
@@ -70,10 +72,19 @@ def _fields(change: Change) -> tuple[Change, ...]:
     return found or field_changes(change, whole=not is_function(change)) or (change,)
 
 
-def _named_once(found: list[str]) -> list[str]:
-    """Drop what a lambda reads if it also has the name of what holds the lambda."""
-    tails = {path.partition(".")[2] for path in found if not path.startswith("<")}
-    return [one for one in found if one[0] != "<" or one.partition(".")[2] not in tails]
+def _named_once(found: dict[str, Change]) -> list[str]:
+    """Drop what a function holds if it is held, or known by a better name, beside that function.
+
+    `config['rate']` is what `schedule.config['rate']` and `<lambda>.config['rate']` are too.
+    """
+    tails = {name.partition(".")[2]: name for name in found if not name.startswith("<")}
+    kept: list[str] = []
+    for name, part in found.items():
+        tail = name.partition(".")[2]
+        other = found.get(tail) or (found.get(tails.get(tail, "")) if name[0] == "<" else None)
+        if other is None or other is part or values_of(other) != values_of(part):
+            kept.append(name)
+    return kept
 
 
 def is_below(name: str, holders: tuple[str, ...]) -> bool:

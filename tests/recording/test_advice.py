@@ -631,6 +631,17 @@ def test_a_function_is_passed_what_differs_though_its_optimizer_is_kept(
         assert advice.paths == (("optimizer",) if new else ("optimizer", "loss"))
 
 
+def test_what_several_functions_hold_is_passed_once(last: Last) -> None:
+    def made(config: dict[str, float]) -> Any:
+        def schedule(x: Any) -> Any:
+            return x * config["rate"]
+
+        return jax.jit(lambda x: schedule(x) + config["rate"])
+
+    advice, _ = last(lambda: [made({"rate": rate})(ones) for rate in (1.0, 2.0)])
+    assert isinstance(advice, JitAndPass) and advice.traced == ("config['rate']",)
+
+
 def test_what_a_new_function_holds_is_told_beside_another_cause(last: Last) -> None:
     """Jitted once, as the advice says, it would have kept the first number."""
 
