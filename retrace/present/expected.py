@@ -62,6 +62,8 @@ def _verdict(found: Expected) -> str:
             f"now takes {seconds(found.added)} to trace and compile: if it loops in Python, "
             "jit what one step does instead, or use `jax.lax.scan`"
         )
+    if found.is_nothing and found.is_unchanged and not found.new:
+        return f"{what} alone promised nothing: it saves calls together with those before it"
     if found.is_unchanged and not found.new:
         return f"{what} did not come true: every miss it is about is still there"
     if found.new and _is_kept(found):

@@ -383,6 +383,43 @@ def test_a_program_that_takes_longer_than_what_it_replaces_saves_nothing(
     assert "jax.lax.scan" in retrace("diff", old, new, "--expect", "1")[1]
 
 
+def test_what_makes_the_array_that_a_step_asks_for_is_no_new_miss(folder: Path) -> None:
+    old = written(folder, "numbers", PLANNED)
+    as_array = PLANNED.replace(', static_argnames="by"', "").replace(
+        "by=rate", "by=jax.numpy.asarray(rate)"
+    )
+    new = written(folder, "arrays", as_array)
+    found = expected(held(old, new), "1")
+    assert found.actual.eager.high == found.conversions == 1
+    assert found.came_true and found.new == ()
+    # Only of as many values as the step is about.
+    two = f"{as_array}jax.numpy.float32(2) * jax.numpy.asarray(3)\n"
+    assert not expected(held(old, written(folder, "two", two)), "1").came_true
+
+
+TOGETHER = """
+import jax, numpy as np
+def made():
+    def doubled(x):
+        return x * 2
+    return jax.jit(doubled)
+halved = jax.jit(lambda x: x / 2)
+for size in (3, 4):
+    x = np.ones(size, np.float32)
+    halved(x)
+    made()(x)
+"""
+
+
+def test_a_step_that_saves_nothing_alone_is_said_to(folder: Path, retrace: Run) -> None:
+    old = written(folder, "together", TOGETHER)
+    found = [expected(held(old, old), number) for number in ("1", "2")]
+    nothing = [one.is_nothing for one in found]
+    assert sorted(nothing) == [False, True] and not any(one.came_true for one in found)
+    status, said = retrace("diff", old, old, "--expect", str(nothing.index(True) + 1))
+    assert status == 1 and "alone promised nothing" in said
+
+
 LOOP = """
 import jax, numpy as np
 source = '''
