@@ -179,6 +179,9 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     outside = (*advice.outside, *(() if advice.function is None else (advice.function,)))
     where = f", outside of {names(outside)}" if outside else ""
     text = f"pass {who} as {kind} not static{where}: only {depends}"
+    if advice.by_type:
+        kind = "arrays" if many else "an array"
+        text = f"pass {who} as {kind} (`np.asarray(...)`){where}: only {depends}"
     if advice.fixed:
         # The bound of a slice or an exponent cannot be traced as written.
         held = {name for name in advice.fixed if not name.startswith("custom_")}

@@ -319,6 +319,11 @@ def _settings(change: Change, advice: Advice) -> str:
     return _one_setting(change)
 
 
+def _argument(advice: Advice) -> str:
+    by_type = isinstance(advice, model.ToArgument) and advice.by_type
+    return f"pass {names(advice.paths)} as an {'array' if by_type else 'argument'}"
+
+
 _SHOWN_BY_ADVICE = (
     *("eager-init", "eager-sizes", "config", "static", "meta"),
     *("tree", "shape", "sharding", "weak_type"),
@@ -326,7 +331,7 @@ _SHOWN_BY_ADVICE = (
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
     (model.CompareByValue, _compared),
-    (model.ToArgument, lambda _, advice: f"pass {names(advice.paths)} as an argument"),
+    (model.ToArgument, lambda _, advice: _argument(advice)),
     (model.PassHeld, _held),
     (model.PrintOutside, lambda _, advice: f"print {names(advice.paths)} outside"),
     (model.LeaveOutValue, lambda _, advice: f"leave {names(advice.paths)} out of the key"),

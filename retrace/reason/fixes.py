@@ -31,6 +31,7 @@ from retrace.reason.traits import (
     calling_library,
     is_new_as_well,
     is_of_another_model,
+    is_static_by_type,
     jitted_by_library,
     made_in_call,
     of_library,
@@ -55,6 +56,8 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
         return advised
     if by := passing_library(cause, miss):
         advised = advised.changed(passed_by=by)
+    elif isinstance(advised, ToArgument) and is_static_by_type(miss):
+        advised = advised.changed(by_type=True)
     elif isinstance(advised, _NOT_STATIC) and jitted_by_library(miss):
         package = package_of(miss.function.file)
         advised = advised.changed(jitted_by=package, proof=Proof.MEANING)

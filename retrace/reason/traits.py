@@ -120,6 +120,17 @@ def jitted_by_library(miss: Miss) -> bool:
     return own.in_library and own.source is not None and _JITTED.match(own.source) is not None
 
 
+def is_static_by_type(miss: Miss) -> bool:
+    """Whether a function takes arrays as arguments and all else as static.
+
+    A caller can then decide that, also if a library jits the function.
+    """
+    own = miss.function
+    source = own.source if own.source is not None and _JITTED.match(own.source) else ""
+    head = source.partition("\ndef ")[0].partition(" def ")[0]
+    return "filter_jit" in head or any("filter_jit" in name for name in own.decorators)
+
+
 def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:
     """The package that wraps and jits the user's function anew at each call.
 

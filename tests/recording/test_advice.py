@@ -631,6 +631,17 @@ def test_a_function_is_passed_what_differs_though_its_optimizer_is_kept(
         assert advice.paths == (("optimizer",) if new else ("optimizer", "loss"))
 
 
+def test_where_types_decide_what_is_static_an_array_is_asked_for(last: Last) -> None:
+    eqx = pytest.importorskip("equinox")
+
+    @eqx.filter_jit
+    def scaled(x: Any, rate: Any) -> Any:
+        return x * rate
+
+    advice, _ = last(lambda: [scaled(jnp.asarray(ones), rate) for rate in (0.1, 0.2)])
+    assert advice is not None and "as an array" in advised(advice)
+
+
 def test_what_several_functions_hold_is_passed_once(last: Last) -> None:
     def made(config: dict[str, float]) -> Any:
         def schedule(x: Any) -> Any:

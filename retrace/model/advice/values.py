@@ -97,6 +97,9 @@ class ToArgument(Advice):
     code = "static-to-dynamic"
     outside: tuple[str, ...] = ()
     """The objects that hold it."""
+    by_type: bool = False
+    """Whether the function takes arrays as arguments and all else as static, as those of
+    `equinox.filter_jit` do."""
     function: str | None = None
     """The static function that holds it and should then be created once."""
     computed: bool = False
