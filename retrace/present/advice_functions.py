@@ -184,9 +184,12 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
             f"state among its arguments, and call it{rest}"
         )
     if holds:
-        passed = tuple(name for name in holds if name not in advice.each)
+        left_out = {*advice.each, *advice.made}
+        passed = (*(name for name in holds if name not in left_out), *advice.numbers)
         each = f" for each {names(advice.each)}" if advice.each else ""
         given = f", with {names(passed)} among its arguments" if passed else ""
+        if advice.made:
+            given += f" and {names(advice.made)} created inside it"
         return (
             f"jit {around} once{each}{given}, and call that: {names(bodies)} cannot be created "
             f"once, since {names(holds)} {'differ' if len(holds) > 1 else 'differs'}; what a "

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 
 from retrace.plan.amount import Amount
+from retrace.plan.step import Step
 from retrace.present.amounts import number, spent
 from retrace.present.missing import cut_json
 from retrace.present.plan_json import amount_json
 from retrace.present.plan_words import title
 from retrace.present.runs import Row, Section
 from retrace.present.view import View
-from retrace.present.words import clean, count, listed, seconds
+from retrace.present.words import clean, count, listed, place, seconds
 from retrace.runs.expected import Expected
 
 _MAX_LISTED = 6
@@ -21,7 +23,7 @@ def section(found: Expected, old: View, new: View) -> Section:
     """What was promised and what came of it, as the first section of the difference."""
     rows = [Row("", (_verdict(found),))]
     rows += [
-        Row(f"step {number}", (clean(title(step.proposal), 200),))
+        Row(f"step {number}", (f"{clean(title(step.proposal), 200)}{_where(step)}",))
         for number, step in zip(found.numbers, found.steps, strict=True)
     ]
     rows.append(Row("before", (_amount(found.before),)))
@@ -40,6 +42,11 @@ def section(found: Expected, old: View, new: View) -> Section:
     if found.both_cut:
         rows.append(Row("note", ("neither program ran to its end",)))
     return Section("the plan", rows)
+
+
+def _where(step: Step) -> str:
+    file, line = step.proposal.file, step.proposal.line
+    return "" if file is None or line is None else f", at {place(PurePath(file).name, line)}"
 
 
 def _verdict(found: Expected) -> str:

@@ -17,19 +17,15 @@ from retrace.model.advice import (
     Advice,
     BranchInProgram,
     CompareByValue,
-    DefineBodyOnce,
     InjectHyperparams,
     JitAndPass,
     JitForEach,
     JitOnce,
-    KeepBound,
-    KeepMethod,
     KeepTraced,
     LeaveOutArray,
     LeaveOutValue,
     LoopInProgram,
     OneCallStyle,
-    OneReceiver,
     OneStructure,
     OneType,
     PassHeld,
@@ -41,6 +37,7 @@ from retrace.model.advice import (
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS
+from retrace.reason.asked import ask_for_all, replace_advice
 from retrace.reason.evidence import is_function, named_changes, types_of
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
@@ -55,7 +52,7 @@ def agree(history: list[Verdict]) -> None:
     rules = (
         _unify_passing,
         _pass_traced,
-        _ask_for_all,
+        ask_for_all,
         _unify_functions,
         _pass_held,
         _keep_compared,
@@ -71,14 +68,6 @@ def _advice_of_kind(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind
     return [verdict.fix for verdict in history if isinstance(verdict.fix, kind)]
 
 
-def _replace_advice(history: list[Verdict], index: int, advised: Advice) -> None:
-    verdict = history[index]
-    worth = verdict.avoidable
-    if worth == "yes" and advised.proof is Proof.MEANING:
-        worth = "maybe"
-    history[index] = replace(verdict, fix=advised, avoidable=worth)
-
-
 def _unify_passing(history: list[Verdict]) -> None:
     """What one call should pass, every call passes; what changes the program is static."""
     _not_one_for_each(history)
@@ -86,7 +75,7 @@ def _unify_passing(history: list[Verdict]) -> None:
         for_all = _for_each_call(each)
         for index, verdict in enumerate(history):
             if isinstance(verdict.fix, JitOnce | JitForEach):
-                _replace_advice(history, index, for_all)
+                replace_advice(history, index, for_all)
     if not (found := _advice_of_kind(history, JitAndPass)):
         return
     traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
@@ -115,7 +104,7 @@ def _unify_passing(history: list[Verdict]) -> None:
             one_type=one_type,
             inject=inject,
         )
-        _replace_advice(history, index, advised)
+        replace_advice(history, index, advised)
         named = {str(c.path) for c in verdict.changes if c.component in _HELD}
         if verdict.avoidable == "yes" and named & {*static}:
             # Each value of a static argument has its own program, needed or not.
@@ -163,7 +152,7 @@ def _not_one_for_each(history: list[Verdict]) -> None:
             advised = JitAndPass(
                 name=own.name, what=own.what, traced=own.traced, static=own.static
             )
-            _replace_advice(history, index, advised)
+            replace_advice(history, index, advised)
 
 
 def _steering(history: list[Verdict], traced: tuple[str, ...]) -> set[str]:
@@ -191,24 +180,7 @@ def _pass_traced(history: list[Verdict]) -> None:
         return
     for index, verdict in enumerate(history):
         if isinstance(verdict.fix, KeepTraced):
-            _replace_advice(history, index, found[0])
-
-
-def _ask_for_all(history: list[Verdict]) -> None:
-    """If the objects differ in one call, asking for one object is a question for all calls."""
-    kinds = (OneReceiver, KeepBound, KeepMethod, DefineBodyOnce)
-    asked: dict[tuple[str, ...], Advice] = {}
-    for verdict in history:
-        if isinstance(verdict.fix, kinds) and verdict.fix.proof is Proof.MEANING:
-            asked.setdefault(_bodies(verdict), verdict.fix)
-    for index, verdict in enumerate(history):
-        if isinstance(verdict.fix, kinds) and (bodies := _bodies(verdict)) in asked:
-            _replace_advice(history, index, asked[bodies])
-
-
-def _bodies(verdict: Verdict) -> tuple[str, ...]:
-    """The bodies of an eager loop: JAX uses one function for all loops of a program."""
-    return tuple(body.site for body in verdict.miss.bodies)
+            replace_advice(history, index, found[0])
 
 
 def _unify_functions(history: list[Verdict]) -> None:
@@ -238,7 +210,7 @@ def _unify_functions(history: list[Verdict]) -> None:
             continue
         asked = [one for one in held[path] if isinstance(one, PassHeld)]
         if isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
-            _replace_advice(history, index, (asked or held[path])[0])
+            replace_advice(history, index, (asked or held[path])[0])
 
 
 def _pass_held(history: list[Verdict]) -> None:
@@ -254,7 +226,7 @@ def _pass_held(history: list[Verdict]) -> None:
             continue
         for other in others:
             if any(_is_in(path, advised.paths) for path in other.paths):
-                _replace_advice(history, index, other)
+                replace_advice(history, index, other)
                 break
 
 
@@ -267,7 +239,7 @@ def _keep_compared(history: list[Verdict]) -> None:
         if not isinstance(advised, CompareByValue) or not differing.keys() & {*advised.paths}:
             continue
         within = [one for one in unread if all(_is_in(path, advised.paths) for path in one.paths)]
-        _replace_advice(history, index, within[0] if within else advised.changed(varies=True))
+        replace_advice(history, index, within[0] if within else advised.changed(varies=True))
 
 
 def _differing(history: list[Verdict]) -> dict[str, Change]:
@@ -311,17 +283,15 @@ def _unify_types(history: list[Verdict]) -> None:
         advised = verdict.fix
         if isinstance(advised, BranchInProgram) and _differs_in_type(verdict, advised, by_path):
             # The other program may only differ by converting a number of another type.
-            _replace_advice(
-                history, index, by_path[advised.paths[0]].changed(proof=Proof.MEANING)
-            )
+            replace_advice(history, index, by_path[advised.paths[0]].changed(proof=Proof.MEANING))
             history[index] = replace(history[index], avoidable="maybe")
         if not isinstance(advised, OneType):
             continue
         if (path := advised.paths[0]) in by_path:
-            _replace_advice(history, index, by_path[path])
+            replace_advice(history, index, by_path[path])
         elif advised.type is not None and len(values.get(path, ())) > _MAX_TYPES:
             # A type that can hold True and 1 cannot hold 2.0.
-            _replace_advice(history, index, advised.changed(type=None, proof=Proof.MEANING))
+            replace_advice(history, index, advised.changed(type=None, proof=Proof.MEANING))
 
 
 _MAX_TYPES = 2
@@ -376,7 +346,7 @@ def _keep_used(history: list[Verdict]) -> None:
         for index, verdict in enumerate(history):
             advised = verdict.fix
             if isinstance(advised, kind) and (path := advised.paths[0]) in used:
-                _replace_advice(history, index, used[path])
+                replace_advice(history, index, used[path])
                 if verdict.avoidable == "yes" and used[path].sure != "clear":
                     history[index] = replace(history[index], avoidable="maybe")
 
@@ -392,4 +362,4 @@ def _keep_optional(history: list[Verdict]) -> None:
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if isinstance(advised, OneCallStyle) and optional & {*advised.paths}:
-            _replace_advice(history, index, advised.changed(optional=True))
+            replace_advice(history, index, advised.changed(optional=True))

@@ -340,7 +340,9 @@ def body(evidence: Evidence) -> Advice:
     kept = {body.object for body in before if body.object}
     again = [body for body in bodies if body.object not in kept] or bodies
     each = tuple(name for name in holds if is_no_argument(name, evidence.changes))
-    inject = Held(evidence.changes).optimizers if _is_traced(evidence.program) else ()
+    held = Held(evidence.changes)
+    inject = held.optimizers if _is_traced(evidence.program) else ()
+    made = () if inject or not _is_traced(evidence.program) else held.made_of_numbers(each)
     return DefineBodyOnce(
         bodies=tuple(dict.fromkeys(body.name for body in again)),
         partial=any(body.kind is Kind.PARTIAL for body in bodies),
@@ -349,7 +351,9 @@ def body(evidence: Evidence) -> Advice:
             _wraps_kept(evidence),
         ),
         holds=holds,
-        each=each,
+        each=tuple(name for name in each if name not in made),
+        made=made,
+        numbers=tuple(name for name in held.numbers if is_below(name, made)),
         inject=tuple(name for name in each if name in inject),
         untraceable=evidence.miss.call_site is not None and evidence.miss.call_site.untraceable,
         proof=Proof.MEANING if holds else proof,  # the function around it may take functions

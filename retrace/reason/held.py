@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from retrace.model import Change, Component
 from retrace.reason.evidence import (
     innermost,
@@ -64,6 +66,12 @@ class Held:
         ]
         self.functions = [name for name in kept if name not in (*known, *self.objects)]
         """Functions that were created again as well, from the same code."""
+
+    def made_of_numbers(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of these functions and objects in which only numbers differ."""
+        numbers = {*self.numbers}
+        below = {name: {one for one in self.names if is_below(one, (name,))} for name in names}
+        return tuple(name for name, own in below.items() if own and own <= numbers)
 
 
 def _fields(change: Change) -> tuple[Change, ...]:

@@ -364,6 +364,31 @@ def test_a_body_that_holds_other_values_is_not_to_be_defined_once(judge_all: Jud
         assert "for each `f`, with `a` among its arguments" in advised(loop.fix)
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_function_in_which_numbers_differ_is_created_where_a_loop_is_jitted(
+    judge_all: JudgeAll, other: bool
+) -> None:
+    """Jitted once for each, it would compile as often as before."""
+
+    def kernel_of(rate: float, kind: str = "euler") -> Any:
+        return jax.jit(lambda x: x * rate if kind else x)
+
+    def run(kernel: Any) -> Any:
+        def step(x: Any, _: Any) -> Any:
+            return kernel(x), None
+
+        return jax.lax.scan(step, jnp.asarray(ones), None, length=5)
+
+    kernels = [kernel_of(0.1), kernel_of(0.2), kernel_of(0.3, "heun" if other else "euler")]
+    found = judge_all(lambda: [*map(run, kernels)])[1]
+    loops = [one.fix for one in found if one.cause is Cause.CONTROL_FLOW_RECREATED]
+    for advice in loops:
+        assert isinstance(advice, DefineBodyOnce)
+        assert (advice.each, advice.made) == ((), ("kernel",))[:: -1 if other else 1]
+        assert ("`kernel` created inside it" in advised(advice)) != other
+    assert len(loops) == 2
+
+
 def test_an_object_that_looks_the_same_is_not_told_to_be_left_out(judge_all: JudgeAll) -> None:
     """The program is the same for both, but for what was read from them."""
 

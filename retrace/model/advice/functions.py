@@ -191,6 +191,11 @@ class DefineBodyOnce(Advice):
     once."""
     each: tuple[str, ...] = ()
     """Those of them that cannot be arguments of a jitted function, like a function."""
+    made: tuple[str, ...] = ()
+    """Functions among what they close over that can be created inside a jitted function, since
+    nothing but numbers differs in them."""
+    numbers: tuple[str, ...] = ()
+    """These numbers."""
     inject: tuple[str, ...] = ()
     """Optax optimizers among those, whose state can hold the numbers that differ instead."""
     untraceable: bool = False

@@ -1,0 +1,58 @@
+"""Questions about objects and loop bodies: if one call has to ask, all of its function do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from retrace.model import Verdict
+from retrace.model.advice import (
+    Advice,
+    DefineBodyOnce,
+    KeepBound,
+    KeepMethod,
+    OneReceiver,
+    Proof,
+)
+from retrace.reason.held import is_below
+
+
+def replace_advice(history: list[Verdict], index: int, advised: Advice) -> None:
+    """Replace the advice on a miss, which is only perhaps avoidable if it asks."""
+    verdict = history[index]
+    worth = verdict.avoidable
+    if worth == "yes" and advised.proof is Proof.MEANING:
+        worth = "maybe"
+    history[index] = replace(verdict, fix=advised, avoidable=worth)
+
+
+def ask_for_all(history: list[Verdict]) -> None:
+    """If the objects differ in one call, asking for one object is a question for all calls."""
+    kinds = (OneReceiver, KeepBound, KeepMethod, DefineBodyOnce)
+    asked: dict[tuple[str, ...], Advice] = {}
+    for verdict in history:
+        if isinstance(verdict.fix, kinds) and verdict.fix.proof is Proof.MEANING:
+            bodies = _bodies(verdict)
+            asked[bodies] = _for_both(asked.get(bodies), verdict.fix)
+    for index, verdict in enumerate(history):
+        if isinstance(verdict.fix, kinds) and (bodies := _bodies(verdict)) in asked:
+            replace_advice(history, index, asked[bodies])
+
+
+def _bodies(verdict: Verdict) -> tuple[str, ...]:
+    """The bodies of an eager loop: JAX uses one function for all loops of a program."""
+    return tuple(body.site for body in verdict.miss.bodies)
+
+
+def _for_both(first: Advice | None, other: Advice) -> Advice:
+    """What two calls ask. Where more than numbers differed once, a function is made for each."""
+    if not isinstance(first, DefineBodyOnce) or not isinstance(other, DefineBodyOnce):
+        return other if first is None else first
+    each = tuple(dict.fromkeys((*first.each, *other.each)))
+    made = tuple(name for name in dict.fromkeys((*first.made, *other.made)) if name not in each)
+    numbers = dict.fromkeys((*first.numbers, *other.numbers))
+    return first.changed(
+        holds=tuple(dict.fromkeys((*first.holds, *other.holds))),
+        each=each,
+        made=made,
+        numbers=tuple(name for name in numbers if is_below(name, made)),
+    )
