@@ -48,7 +48,7 @@ from retrace.reason.evidence import (
 )
 from retrace.reason.held import Held, is_below
 from retrace.reason.program import Comparison
-from retrace.reason.traits import made_in_call
+from retrace.reason.traits import looks_the_same, made_in_call
 from retrace.reason.values import is_no_argument, is_plain_type
 
 
@@ -143,7 +143,7 @@ def _is_unexplained(held: Held, program: Comparison | None) -> bool:
     """Whether the program is another one, and nothing that was recorded of what it holds is."""
     if program is None or program.kind not in ("constants-only", "different"):
         return False
-    return program.hashes_differ and not (held.arrays or held.numbers or held.plain)
+    return program.hashes_differ and all(map(looks_the_same, held.parts.values()))
 
 
 def _captures_more(held: Held, program: Comparison | None) -> bool:
