@@ -217,9 +217,14 @@ def holds(function: FunctionType) -> list[tuple[str, object]]:
         inner = [number for number, (_, held) in enumerate(found) if type(held) in _FUNCTIONS]
         if len(inner) != 1:
             return found
-        (_, held) = found.pop(inner[0])
+        name, held = found[inner[0]]
         if type(held) is not FunctionType:
+            # Its place stays: two functions may hold nothing, or the same.
+            own: Any = cast(MethodType, held).__func__
+            text = f"<function {function_place(own)}>" if type(own) is FunctionType else ""
+            found[inner[0]] = name, text
             return [*found, *wrapper_holds(held)]
+        found[inner[0]] = name, f"<function {function_place(held)}>"
         function = held
         found += function_holds(held)
     return found

@@ -7,7 +7,7 @@ program. Since 3.12 collections run only between two instructions.
 
 So no collection may start during such a read. Nor may the other thread see that collections are
 off: `_Steps` calls C functions by reading attributes, between which Python switches no threads.
-It may do so after every call.
+It may do so after every call, so what each function below does cannot be one function.
 """
 
 from __future__ import annotations

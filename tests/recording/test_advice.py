@@ -604,7 +604,8 @@ def test_what_a_function_holds_inside_another_is_to_be_passed(
             jax.jit(lambda x, g=g: g(x) + 1)(ones)
 
     advice, worth = last(program)
-    assert isinstance(advice, JitAndPass) and worth == "yes"
+    # Another lambda on the same line has the same place.
+    assert isinstance(advice, JitAndPass) and worth == ("maybe" if name == "g.rate" else "yes")
     assert (advice.traced, advice.functions) == ((name,), ())
 
 
@@ -654,6 +655,21 @@ def test_a_function_is_passed_what_differs_though_its_optimizer_is_kept(
         assert isinstance(advice, JitForEach)
         assert advice.traced == (("loss.wave.rate",) if new else ())
         assert advice.paths == (("optimizer",) if new else ("optimizer", "loss"))
+
+
+def test_two_functions_inside_a_wrapper_of_jax_are_told_apart(judge_all: JudgeAll) -> None:
+    """They hold nothing, and the wrappers have the name and the place of JAX's code."""
+    first = jax.vmap(lambda x: x * 2)
+    second = jax.vmap(lambda x: x * 3)
+
+    def program() -> None:
+        for g in (first, second):
+            jax.jit(lambda x, g=g: g(x) + 1)(ones)
+
+    verdict = judge_all(program)[1][-1]
+    (change,) = [one for one in verdict.changes if one.component is Component.DEFAULTS]
+    assert "same contents" not in detail(change)
+    assert isinstance(verdict.fix, JitForEach) and not verdict.fix.same
 
 
 def test_where_types_decide_what_is_static_an_array_is_asked_for(last: Last) -> None:
