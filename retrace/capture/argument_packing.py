@@ -51,7 +51,7 @@ class Packed(NamedTuple):
 
 def unpack(call: Call) -> Packed | None:
     """The call as the user made it, if a known wrapper packed its arguments."""
-    if (found := _linen(call)) is not None:
+    if "flax" in sys.modules and (found := _linen(call)) is not None:
         return found
     equinox = sys.modules.get("equinox")
     if equinox is not None and (found := _equinox_pmap(call, equinox)) is not None:

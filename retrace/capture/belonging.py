@@ -24,6 +24,7 @@ from retrace.jax_internals.calls import (
     is_staging,
     mark,
     marked,
+    read_again,
 )
 from retrace.jax_internals.lowered import lowered_with
 from retrace.model import Stage
@@ -62,7 +63,7 @@ class Belonging:
 
     def of_stage(self, stage: Stage, name: str, frame: FrameType) -> int | None:
         """The miss that a stage belongs to; begins one here if nothing was traced before."""
-        if not names.shows(losses.CALLS):
+        if losses.CALLS in names.gone:
             return self._nameless(stage, name, frame)
         site = find(frame)
         number = self._of_site(site, stage, name, frame)
@@ -70,7 +71,7 @@ class Belonging:
             number is not None
             and stage is _LOWER
             and site.lowering is not None
-            and (digest := lowered_with(site.lowering)) is not None
+            and (digest := lowered_with(site.lowering, site.jaxpr)) is not None
         ):
             self.hold(number, {"lowered_with": digest})
         return number
@@ -120,12 +121,12 @@ class Belonging:
         if call.info is None and given is not None:
             self.lost(losses.OPTIONS)
         self.watch_compiled()
-        number = self._misses.of_call(call, given, stage, self.fields(stage, staging))
+        source = source_of_call(call)
+        number = self._misses.of_call(call, given, stage, source, self.fields(stage, staging))
         if number is None:
             return None
         if inner := inner_of(call.frame):
             self.hold(number, {"inner": inner})
-        source = source_of_call(call)
         if source is not None and (site.program is not None or not is_clean()):
             self._thread.forward[source] = number
         if site.jaxpr is not None:
@@ -145,8 +146,24 @@ class Belonging:
 
     def hold(self, number: int, fields: MissFields) -> None:
         """Keep fields of a miss in memory until there is a reason to write them."""
-        if (other := self._thread.hold(number, fields)) is not None:
-            self._journal.amend(*other)
+        thread = self._thread
+        held = thread.held
+        if held is None or held[0] != number:
+            thread.held = (number, fields)
+            if held is not None:
+                self._journal.amend(*held)
+            return
+        known = held[1]
+        inner, stages, began = known.get("inner", 0), known.get("stages"), known.get("began")
+        known.update(fields)
+        if stages and "stages" in fields:
+            known["stages"] = {**stages, **fields["stages"]}
+        if began and "began" in fields:
+            known["began"] = {**began, **fields["began"]}
+        if "stage" in known and known["stage"] in known.get("stages", ()):
+            del known["stage"]
+        if inner and "inner" in fields:
+            known["inner"] = inner + fields["inner"]
 
     def write_held(self) -> None:
         """Write the fields that `hold` kept."""
@@ -221,7 +238,9 @@ class Belonging:
     def _derive(self, number: int, site: Site) -> None:
         """Note that JAX lowers a transform of the call's program, not the program itself."""
         assert site.call is not None
-        if not is_internal(site.call.function):
+        call = read_again(site.call)
+        site = site._replace(call=call)
+        if not is_internal(call.function):
             self.hold(
                 number, {"derived": site.derived or "forward", "leaves": program_leaves(site)}
             )

@@ -21,10 +21,12 @@ from retrace.jax_internals.names_values import (
 from retrace.jax_internals.shardings import leaf
 from retrace.model import Leaf
 
+_SOURCE = SOURCE.name
+
 
 def source_of_call(call: Call) -> str | None:
     """JAX's name for the source of the called function."""
-    source = SOURCE.of(call.info)
+    source = getattr(call.info, _SOURCE, None)
     return source if isinstance(source, str) else None
 
 

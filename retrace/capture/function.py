@@ -189,6 +189,8 @@ class Functions:
 
     def jitted(self, function: Any, frame: FrameType) -> None:
         """Note where `jit` was called."""
+        if _is_plain(function):
+            return  # nothing tells two of them apart
         self._sites.jitted(function, unwrap_plain(function), frame)
 
     def from_source(self, source: str | None, name: str) -> Function:

@@ -144,7 +144,10 @@ def _names_any(code: CodeType, names: dict[str, Any]) -> bool:
         found = dict.get(names, name, _MISSING)
         if found is not _MISSING and (type(found) is not ModuleType or _is_users(found)):
             return True
-    return any(_names_any(inner, names) for inner in code.co_consts if type(inner) is CodeType)
+    for inner in code.co_consts:  # noqa: SIM110 - a generator costs more than the rest
+        if type(inner) is CodeType and _names_any(inner, names):
+            return True
+    return False
 
 
 class _Walk:

@@ -43,9 +43,9 @@ _NO_PARTS: Mapping[str, JSON] = MappingProxyType({})
 class Journal:
     """Sends each miss to its writers, and tells listeners in this process."""
 
-    def __init__(self, background: Callable[[Task], None] | None = None) -> None:
-        self.background = background
-        """Runs tasks on another thread; if None, they run on the calling thread."""
+    def __init__(self) -> None:
+        self.later: Callable[[Task], None] = _now
+        """Runs a task on the thread that writes, after those before it; here until it is set."""
         self.writers: tuple[Writer, ...] = ()
         """The writers that get every miss."""
         self.own: Callable[[Any], tuple[Writer, ...]] = _nobody
@@ -147,7 +147,7 @@ class Journal:
 
     def tell_backend(self) -> None:
         """Write once per writer where compiled programs run."""
-        everybody = self._all()
+        everybody = (*self.writers, *self.owned)
         if everybody == self._with_backend:
             return
         missing = [writer for writer in everybody if not writer.has_backend]
@@ -173,15 +173,12 @@ class Journal:
         for writer in self._all():
             writer.settle()
 
-    def later(self, task: Task) -> None:
-        """Run a task on the thread that writes, after those before it."""
-        if self.background is None:
-            task()
-        else:
-            self.background(task)
-
     def _all(self) -> tuple[Writer, ...]:
         return (*self.writers, *self.owned)
+
+
+def _now(task: Task) -> None:
+    task()
 
 
 def _nobody(_: object) -> tuple[Writer, ...]:

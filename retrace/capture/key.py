@@ -19,7 +19,7 @@ from retrace.jax_internals.names_values import OPTION_NAMES, OPTIONS, SIGNATURE,
 from retrace.model import Key, Passing, Value
 
 _POSITIONS = frozenset(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames"))
-_STATIC_NUMBERS, _STATIC_NAMES = OPTIONS["static_argnums"], OPTIONS["static_argnames"]
+_STATIC_NUMBERS, _STATIC_NAMES = OPTIONS["static_argnums"].name, OPTIONS["static_argnames"].name
 _PLACED, _NAMED, _OMITTED = Passing.POSITIONAL, Passing.KEYWORD, Passing.OMITTED
 _EMPTY = inspect.Parameter.empty
 _VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
@@ -59,13 +59,13 @@ class Keys:
         tree = Tree(self._tokens, is_array)
         static: list[tuple[str, Value]] = []
         passing: list[tuple[str, str]] = []
-        numbers: tuple[int, ...] = () if is_array else _STATIC_NUMBERS.of(info, ())
+        numbers: tuple[int, ...] = () if is_array else getattr(info, _STATIC_NUMBERS, ())
         static_numbers = {
             number % len(args) if args else number
             for number in numbers
             if -len(args) <= number < len(args)
         }
-        static_names: tuple[str, ...] = () if is_array else _STATIC_NAMES.of(info, ())
+        static_names: tuple[str, ...] = () if is_array else getattr(info, _STATIC_NAMES, ())
         known = _parameters(signature)
         parameters = _positional(known, len(args))
         for index, (name, value) in enumerate(zip(parameters, args, strict=True)):

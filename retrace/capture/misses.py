@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from retrace.capture import lock
 from retrace.capture.argument_packing import unpack
-from retrace.capture.derived import program_leaves, source_of_call
+from retrace.capture.derived import program_leaves
 from retrace.capture.function import Functions, is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.kept import Kept, Static, changeable
@@ -39,7 +39,7 @@ from retrace.model import Function, Key, Kind, Stage, Value
 from retrace.model.miss_fields import MissFields
 from retrace.store.writer import Writer
 
-_TRACE = Stage.TRACE
+_TRACE, _SIGNATURE = Stage.TRACE, SIGNATURE.name
 _OP, _TRANSFORM = Kind.OP, Kind.TRANSFORM
 _MAX_SOURCES = 10_000
 _MAX_BODIES = 64
@@ -68,7 +68,9 @@ class Misses:
         """Whether functions are being made cold by a test's marker rather than by the program."""
         self._tokens.forgotten.append(self._forget)
 
-    def of_call(self, call: Call, given: Any, stage: Stage, fields: MissFields) -> int | None:
+    def of_call(
+        self, call: Call, given: Any, stage: Stage, source: str | None, fields: MissFields
+    ) -> int | None:
         """Begin the miss of a call to a jitted function or of an eager operation."""
         writers = self._journal.readers_of(call.info)
         if not writers or given is None:
@@ -94,7 +96,7 @@ class Misses:
                 key = key._replace(static=((name, told), *others))
         else:
             function = self._functions.describe(given, traced=traced)
-            signature = SIGNATURE.of(call.info) or _signature(given)
+            signature = getattr(call.info, _SIGNATURE, None) or _signature(given)
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
             if key.static and traced:
                 static = changeable(key, _named(signature, call))
@@ -112,7 +114,7 @@ class Misses:
         if traced and "parent" not in fields and "nested" not in fields:
             subject = given if packed is None else packed.function
             self.kept.begin(number, subject, function, key, static)
-        if source := source_of_call(call):
+        if source:
             if len(self._sources) >= _MAX_SOURCES:
                 self._sources.clear()
             self._sources[source] = function
@@ -291,8 +293,8 @@ class Misses:
         is_outermost = "parent" not in fields and "nested" not in fields
         # Who wrote each line is determined later, on the writer thread.
         told = partial(surroundings, stack, seen, function, is_outermost, settings)
-        if unseen := self._unseen(function, frame, fields):
-            fields["unseen"] = unseen
+        if names.gone or "unseen" in fields:
+            fields["unseen"] = self._unseen(function, frame, fields)
         if "new" not in fields:
             fields["new"] = self._is_new(function.object)
         fields["epoch"] = self._epoch()
@@ -314,8 +316,6 @@ class Misses:
         self, function: Function, frame: FrameType, fields: MissFields
     ) -> tuple[str, ...]:
         """What this version of JAX does not expose about a miss."""
-        if names.shows_all() and "unseen" not in fields:
-            return ()
         found = [*cast(tuple[str, ...], fields.get("unseen", ())), *names.unseen()]
         operation = function.kind is _OP
         concerned = (

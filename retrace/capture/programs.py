@@ -138,9 +138,9 @@ class Programs:
 
     def add(self, number: int, jaxpr: Any, at_once: int = 0) -> None:
         """Write down a miss's program while it compiles, or now if it is at most that large."""
-        if not names.shows(losses.PROGRAMS) or not is_jaxpr(jaxpr):
+        if losses.PROGRAMS in names.gone or not is_jaxpr(jaxpr):
             return
-        if not names.shows(losses.COMPILATIONS):
+        if losses.COMPILATIONS in names.gone:
             at_once = max(at_once, AHEAD)  # it is unknown how long JAX keeps it
         if at_once and has_at_most(jaxpr, at_once):
             self._known(number, transcript(jaxpr, is_part=at_once == NESTED))

@@ -79,7 +79,7 @@ class Recorder:
         if (running or staging) and (call is None or is_internal(trace.function)):
             self.inner_trace(trace.caller)
             return
-        if call is not None and is_lowering(running, call.number):
+        if call is not None and running and is_lowering(running, call.number):
             # Lowering a primitive traces a Python function; the call's own trace is over.
             self.inner_trace(trace.caller)
             return
@@ -386,7 +386,7 @@ class Recorder:
 
     def _new_background(self) -> Background:
         made = Background(self._guard, self.journal.settle)
-        self.journal.background = made.line
+        self.journal.later = made.line
         return made
 
     def flush(self) -> None:

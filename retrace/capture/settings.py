@@ -73,7 +73,10 @@ class Settings:
             config: the options in the call's key.
         """
         updates = tuple(self._updates.items()) if self._updates else ()
-        if _SETS_MESH.isdisjoint(self._options(config)):
+        last, options = self._named
+        if config is not last:
+            options = self._options(config)
+        if _SETS_MESH.isdisjoint(options):
             return partial(self.of, stack, config, updates)
         # A mesh is found through the global variables, which are not kept otherwise.
         names: list[Mapping[str, Any]] = []

@@ -118,11 +118,11 @@ class _Text:
             self._put(self._scalar(value, kind))
         elif not (kind in _CONTAINERS or is_content(kind)) and self._put_plain(value, kind):
             pass
-        elif depth >= _MAX_DEPTH or id(value) in self._open:
+        elif depth >= _MAX_DEPTH or (key := id(value)) in self._open:
             self.whole = False
             self._put("...")
         else:
-            self._open.append(id(value))
+            self._open.append(key)
             self._container(value, kind, depth)
             self._open.pop()
 

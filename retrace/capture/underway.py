@@ -114,32 +114,10 @@ class Underway(threading.local):
             lookup = self.lookup = self.lookup or Lookup()
         return lookup
 
-    def hold(self, number: int, fields: MissFields) -> Held:
-        """Keep what is known about a miss; return what was kept of another, to be written."""
-        held = self.held
-        if held is None or held[0] != number:
-            self.held = (number, fields)
-            return held
-        known = held[1]
-        inner, stages, began = known.get("inner", 0), known.get("stages"), known.get("began")
-        known.update(fields)
-        if stages and "stages" in fields:
-            known["stages"] = {**stages, **fields["stages"]}
-        if began and "began" in fields:
-            known["began"] = {**began, **fields["began"]}
-        if "stage" in known and known["stage"] in known.get("stages", ()):
-            del known["stage"]
-        if inner and "inner" in fields:
-            known["inner"] = inner + fields["inner"]
-        return None
-
 
 def is_lowering(running: list[Running], number: int | None) -> bool:
     """Whether a miss is being lowered."""
-    # Usually nothing runs, and then a generator would cost more than the check.
-    return bool(running) and any(
-        each.number == number and each.stage is _LOWER for each in running
-    )
+    return any(each.number == number and each.stage is _LOWER for each in running)
 
 
 def stage_fields(running: Running | None, stage: Stage, seconds: float) -> MissFields:

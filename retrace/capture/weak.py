@@ -55,20 +55,21 @@ class ByObject(Generic[_Known]):
         Raises:
             TypeError: the object does not support weak references.
         """
-        entry = self._entries.get(id(thing))
+        key = id(thing)
+        entry = self._entries.get(key)
         if entry is not None and entry() is thing:
             return entry.value
         if len(self._dead) >= _MAX_DEAD:
             self.forget_dead()
         with self._lock:
             # Another thread may have added it in the meantime.
-            entry = self._entries.get(id(thing))
+            entry = self._entries.get(key)
             if entry is not None and entry() is thing:
                 return entry.value
             value = make()
             reference = _Reference(thing, self._dead.append)
-            reference.key, reference.value = id(thing), value
-            self._entries[reference.key] = reference
+            reference.key, reference.value = key, value
+            self._entries[key] = reference
         return value
 
     def put(self, thing: Any, value: _Known) -> bool:
@@ -85,7 +86,8 @@ class ByObject(Generic[_Known]):
         if len(self._dead) >= _MAX_DEAD:
             self.forget_dead()
         with self._lock:
-            is_first = self.get(thing) is None
+            entry = self._entries.get(reference.key)
+            is_first = entry is None or entry() is not thing
             self._entries[reference.key] = reference
         return is_first
 

@@ -14,19 +14,19 @@ _CALLBACKS = frozenset(
 )
 
 
-_MAPS = {
-    id(code): code
+_MAPS: dict[str, CodeType] = {
+    code.co_qualname: code
     for code in (
         getattr(function, "__wrapped__", function).__code__
         for function in (jax.tree_util.tree_map, jax.tree_util.tree_map_with_path)
     )
 }
-"""Keyed by `id`: hashing a code object hashes all of its content each time."""
+"""By qualified name: hashing a code object hashes all of its content each time."""
 
 
 def is_tree_map(code: CodeType) -> bool:
     """Whether this frame calls user code for each leaf of a pytree."""
-    return id(code) in _MAPS
+    return _MAPS.get(code.co_qualname) is code
 
 
 def printed(callback: FunctionType) -> str:

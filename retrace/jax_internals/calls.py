@@ -20,13 +20,14 @@ from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.names_hooks import LOWER
 from retrace.jax_internals.names_values import CLEAN, CONTEXT, SOURCE_OF_PROGRAM, STAGING
 from retrace.jax_internals.pmap import prepared
-from retrace.jax_internals.row import code_of
+from retrace.jax_internals.row import code_of, looked_up
 from retrace.jax_internals.traces import Trace, TraceProxy
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _LAX = os.path.join(os.path.dirname(jax.__file__), "_src", "lax") + os.sep
 _INFO, _FUN = at.CALL_INFO.name, at.CALL_FUN.name
 _ARGS, _KWARGS = at.CALL_ARGS.name, at.CALL_KWARGS.name
+_JAXPR = at.LOWERING_JAXPR.name
 _MARK = "__retrace_miss__"
 _INNER = "__retrace_inner__"
 
@@ -54,7 +55,7 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
     ahead: bool
     number: int | None
-    """The number of the miss, if `mark` was called."""
+    """The number of the miss, if `mark` was called. Little else is read then: it is known."""
 
 
 class Site(NamedTuple):
@@ -75,9 +76,9 @@ class Site(NamedTuple):
 
 
 _SERVING = frozenset((Role.CALL, Role.AHEAD, Role.PROGRAM, Role.LOWERED, Role.TRACED))
-_ROLES: dict[int, Role] = {}
-_CODES: list[CodeType] = []
-"""Keeps the code objects whose ids are in `_ROLES` alive."""
+_ROLES: dict[str, list[tuple[CodeType, Role]]] = {}
+"""The roles of code objects by qualified name. Hashing code hashes all of it, and `id` calls the
+program's audit hooks, if it has any."""
 
 
 def _learn() -> None:
@@ -96,11 +97,17 @@ def _learn() -> None:
     ]
     for role, code in codes:
         if code is not None:
-            _ROLES[id(code)] = role
-            _CODES.append(code)
+            _ROLES.setdefault(code.co_qualname, []).append((code, role))
 
 
 _learn()
+
+
+def _role(code: CodeType) -> Role | None:
+    for one, role in _ROLES.get(code.co_qualname, ()):
+        if one is code:
+            return role
+    return None
 
 
 _TRANSFORMS = {
@@ -127,7 +134,7 @@ def find(frame: FrameType | None) -> Site:
     traced = False
     while frame is not None:
         code = frame.f_code
-        role = _ROLES.get(id(code))
+        role = _role(code) if code.co_qualname in _ROLES else None
         if role is None:
             if program is not None:
                 if not code.co_filename.startswith(_FOLDER):
@@ -135,14 +142,15 @@ def find(frame: FrameType | None) -> Site:
                 if derived is None:
                     derived = _DERIVED.get(id(code))
         elif role is Role.CALL or role is Role.AHEAD:
-            return Site(_call(frame, role), derived, program, lowered, jaxpr, traced, lowering)
+            call = _call(frame, role, briefly=True)
+            return Site(call, derived, program, lowered, jaxpr, traced, lowering)
         elif role is Role.BOUNDARY:
             break
         elif role is Role.BINDING:
             traced = True
         elif role is Role.LOWERING:
             lowering = frame
-            jaxpr = at.LOWERING_JAXPR.among(frame.f_locals)
+            jaxpr = frame.f_locals.get(_JAXPR)
         elif role is Role.PROGRAM:
             program = program or frame
         elif role is Role.LOWERED:
@@ -160,7 +168,7 @@ def transformed(frame: FrameType | None, is_internal: Callable[[Any], bool]) -> 
     """
     bound = False
     while frame is not None:
-        role = _ROLES.get(id(frame.f_code))
+        role = _role(frame.f_code)
         if role is Role.BINDING:
             bound = True
         elif role is Role.CALL:
@@ -202,14 +210,22 @@ def is_served(frame: FrameType | None) -> bool:
     """Whether JAX is serving another call around `frame`, which is itself the frame of a call."""
     frame = frame.f_back if frame is not None else None
     while frame is not None:
-        if _ROLES.get(id(frame.f_code)) in _SERVING:
+        if _role(frame.f_code) in _SERVING:
             return True
         frame = frame.f_back
     return False
 
 
-def _call(frame: FrameType, role: Role) -> Call:
+def read_again(call: Call) -> Call:
+    """A call with its function, options and arguments, which `find` leaves out once marked."""
+    return call if call.ahead or call.number is None else _call(call.frame, Role.CALL)
+
+
+def _call(frame: FrameType, role: Role, *, briefly: bool = False) -> Call:
     local = frame.f_locals
+    number = local.get(_MARK)
+    if briefly and number is not None and role is Role.CALL:
+        return Call(frame, None, None, (), {}, False, number)
     if role is Role.CALL:
         info, function = local.get(_INFO), local.get(_FUN)
         if function is None and (prepare := at.PMAP_PREPARE.among(local)) is not None:
@@ -221,14 +237,14 @@ def _call(frame: FrameType, role: Role) -> Call:
             local.get(_ARGS, ()),
             local.get(_KWARGS, {}),
             False,
-            local.get(_MARK),
+            number,
         )
     # `f.lower(...)` runs `jit_trace` inside; both are one call, identified by the outer frame.
     outer = frame.f_back
     for _ in range(2):
         if outer is None:
             break
-        if _ROLES.get(id(outer.f_code)) is Role.AHEAD:
+        if _role(outer.f_code) is Role.AHEAD:
             frame, local = outer, outer.f_locals
             break
         outer = outer.f_back
@@ -267,14 +283,14 @@ def inner_of(frame: FrameType) -> int:
 
 def is_clean() -> bool:
     """Whether no JAX trace or transformation is active in this thread."""
-    clean = CLEAN.get()
+    clean = looked_up[CLEAN]
     return clean is None or bool(clean())
 
 
 def is_staging() -> bool:
     """Whether operations are currently traced into a program instead of executed."""
-    trace: Any = getattr(CONTEXT.get(), "trace", None)
-    staging = STAGING.get()
+    trace: Any = getattr(looked_up[CONTEXT], "trace", None)
+    staging = looked_up[STAGING]
     while trace is not None:
         if type(trace) is staging:
             return True

@@ -32,6 +32,7 @@ from retrace.jax_internals.names_values import (
     SWAP,
     TRACE_CONTEXT,
 )
+from retrace.jax_internals.row import looked_up
 from retrace.jax_internals.shardings import mesh_text
 from retrace.model import JSON, Value
 
@@ -56,7 +57,7 @@ def context(
             are not compared.
     """
     global _last
-    if not names.shows(losses.CONFIG):
+    if losses.CONFIG in names.gone:
         return ()
     values = _values()
     last, found, uncompared = _last
@@ -117,7 +118,7 @@ def _is_inert(value: Any) -> bool:
 
 
 def _values() -> tuple[Any, ...]:
-    traced: tuple[Any, ...] = TRACE_CONTEXT.get()()
+    traced: tuple[Any, ...] = looked_up[TRACE_CONTEXT]()
     held = HELD.name
     return (*traced, *[getattr(holder, held, None) for holder in _jit_key_only()])
 

@@ -40,7 +40,7 @@ from retrace.jax_internals.names_values import (
     SUFFIX,
     WRITE,
 )
-from retrace.jax_internals.row import code_of
+from retrace.jax_internals.row import code_of, looked_up, resolve
 from retrace.model import PersistentCache
 
 _MAX_FRAMES = 8
@@ -48,6 +48,7 @@ _OPTIONS = "compile_options"
 """JAX's name for the ingredient whose fields are recorded."""
 _DIGEST_LENGTH = 16
 _OFF = PersistentCache("off")
+_MODULE, _CACHE = resolve(CACHE.where), CACHE.name
 _TOLERANCE = 0.05
 """Seconds by which the stage may exceed the time that JAX compares to its limit."""
 
@@ -99,8 +100,10 @@ class Lookup:
         """
         if self._off is None:
             # If this JAX shows only part of the cache, nothing is recorded: see `outcome`.
-            shown = names.shows(losses.DISK)
-            self._off = not shown or (CACHE.value() is None and not IS_ENABLED.get()())
+            shown = losses.DISK not in names.gone
+            self._off = not shown or (
+                getattr(_MODULE, _CACHE, None) is None and not looked_up[IS_ENABLED]()
+            )
         if self._off:
             return False
         until_here = digest()
@@ -140,8 +143,10 @@ class Lookup:
 
         None if this JAX does not show enough.
         """
-        if not names.shows(losses.DISK):
+        if losses.DISK in names.gone:
             return None
+        if self._off and not self._found:
+            return _OFF
         found = self._outcome(compile_seconds)
         if not self._parts and self._saved is None:
             return found
@@ -153,7 +158,7 @@ class Lookup:
         )
 
     def _outcome(self, compile_seconds: float) -> PersistentCache:
-        if not self._looked_up or (self._off and not self._found):
+        if not self._looked_up:
             return _OFF
         if self._found:
             return PersistentCache("hit", self._key)

@@ -13,9 +13,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -43,12 +44,11 @@ _STAGES = {
     at.LOWER_EVENT.name: Stage.LOWER,
     at.COMPILE_EVENT.name: Stage.COMPILE,
 }
+_MONITORING, _LISTENERS = resolve(at.DURATION_LISTENERS.where), at.DURATION_LISTENERS.name
 _CACHE_EVENTS = (at.LOOKED_UP.name, at.FOUND.name, at.WRITTEN.name)
 _REAL_TRACE = (at.REAL_TRACE.name, at.REAL_TRACE_BEFORE.name)
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
-
-_T = TypeVar("_T")
 
 
 def _hidden_already(file: str) -> None:
@@ -81,6 +81,9 @@ class Hooks:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
+        self.guarded: Callable[..., Any] = partial(contain, self._fail)
+        """Calls retrace's own code; returns None if it fails, without affecting the program."""
+        # A bug in retrace, a full disk or an unusual user object must not affect the program.
         self._thread = _Thread()
         self.wiring = Wiring()
         """What was installed in JAX, to check whether JAX still calls it."""
@@ -201,11 +204,6 @@ class Hooks:
         setattr(module, name, serve)
         self._undo_refusal = undo
 
-    def guarded(self, call: Callable[..., _T], *args: Any) -> _T | None:
-        """Call retrace's own code; returns None if it fails, without affecting the program."""
-        # A bug in retrace, a full disk or an unusual user object must not affect the program.
-        return contain(self._fail, call, *args)
-
     def _refused(self) -> BaseException | None:
         # What a guard raises passes through JAX like an error of user code: not in `guarded`.
         return None if (refusal := self._refusal) is None else contain(self._fail, refusal)
@@ -233,7 +231,8 @@ class Hooks:
             return
         name, frame = str(metadata.get("fun_name", "")), sys._getframe(1)
         if stage is not _TRACE:
-            self.guarded(self._stage_started, stage, name, frame)
+            self._witness.reported(stage)
+            self.guarded(self.observer.stage_started, stage, name, frame)
             if stage is _COMPILE and (stop := self.stop) is not None:
                 self._give_up(contain(self._fail, stop), stage, name, frame)
         # An error raised inside JAX's caches of lowerings and executables would stay there:
@@ -241,15 +240,16 @@ class Hooks:
         if self._refusal is not None and not self._thread.calls:
             self._give_up(self._refused(), stage, name, frame)
 
-    def _stage_started(self, stage: Stage, name: str, frame: FrameType) -> None:
-        self._witness.reported(stage)
-        self.observer.stage_started(stage, name, frame)
-
     def _on_duration(self, event: str, duration_secs: float, **metadata: Any) -> None:
         if (stage := _STAGES.get(event)) is not None and self._undo:
             if stage is not _TRACE or _NEEDS_TRACE_ENDS:
                 name = str(metadata.get("fun_name", ""))
-                self.guarded(self._stage_ended, stage, name, duration_secs, sys._getframe(1))
+                ended = self.observer.stage_ended
+                if stage is not _TRACE:
+                    self._witness.reported(stage)
+                elif _SENDS_TRACE_EVENTS:
+                    self.guarded(self._trace_reported)
+                self.guarded(ended, stage, name, duration_secs, sys._getframe(1))
             if stage is _COMPILE and (stop := self.stop) is not None:
                 _raise(contain(self._fail, stop))
             # jax 0.6.0 does not report beginnings.
@@ -257,13 +257,6 @@ class Hooks:
                 _raise(self._refused())
         elif event == _SAVED and self._undo:
             self.guarded(self.observer.cache_saved, duration_secs)
-
-    def _stage_ended(self, stage: Stage, name: str, seconds: float, frame: FrameType) -> None:
-        if stage is not _TRACE:
-            self._witness.reported(stage)
-        elif _SENDS_TRACE_EVENTS:
-            self._trace_reported()
-        self.observer.stage_ended(stage, name, seconds, frame)
 
     def _give_up(self, why: BaseException | None, stage: Stage, name: str, at: FrameType) -> None:
         if why is not None:
@@ -332,7 +325,7 @@ class Hooks:
         trace = traces[-1]
         trace.frame, trace.started = frame, perf_counter()
         self._heard = True
-        listeners = at.DURATION_LISTENERS.look()
+        listeners = getattr(_MONITORING, _LISTENERS, None)
         if listeners is not None and self._on_duration not in listeners:
             # The program cleared all listeners, including ours.
             self.observer.failed("the program cleared jax.monitoring's listeners")

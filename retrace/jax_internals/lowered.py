@@ -18,7 +18,7 @@ _MAX_ARRAYS = 10_000
 """Maximum number of arguments and results whose placement is read."""
 
 
-def lowered_with(frame: FrameType) -> Callable[[], str] | None:
+def lowered_with(frame: FrameType, jaxpr: Any) -> Callable[[], str] | None:
     """Prepare a digest of the name, donation and placement that JAX lowers a program with.
 
     Two programs with equal equations become the same module only if these are equal too. The
@@ -28,6 +28,7 @@ def lowered_with(frame: FrameType) -> Callable[[], str] | None:
 
     Args:
         frame: the frame that lowers the program.
+        jaxpr: the program.
 
     Returns:
         A function that another thread may call later; it holds types and placements, but no
@@ -37,7 +38,6 @@ def lowered_with(frame: FrameType) -> Callable[[], str] | None:
     given = [local.get(name) for name in _INPUTS]
     if given[_NAME_INDEX] is None:
         return None
-    jaxpr = at.LOWERING_JAXPR.among(local)
     avals = getattr(jaxpr, "in_avals", ())
     return partial(_digest, avals, result_paths(jaxpr), given)
 

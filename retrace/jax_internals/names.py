@@ -23,7 +23,17 @@ from retrace.jax_internals import (
 )
 from retrace.jax_internals.row import Loss, Row, at_once, forget
 
-__all__ = ["TABLE", "Loss", "Row", "absent", "check", "lose", "shows", "shows_all", "unseen"]
+__all__ = [
+    "TABLE",
+    "Loss",
+    "Row",
+    "absent",
+    "check",
+    "gone",
+    "lose",
+    "shows",
+    "unseen",
+]
 
 
 def _rows(module: ModuleType) -> Iterator[Row]:
@@ -52,29 +62,24 @@ def absent() -> tuple[Row, ...]:
 
 def check() -> None:
     """Check again what this JAX lacks; done each time recording is switched on."""
-    global _gone, _absent
+    global gone, _absent
     forget()
     _absent = tuple([row.loss for row in absent() if row.loss is not None])
-    _gone = _found_gone | set(_absent)
+    gone = _found_gone | set(_absent)
 
 
 def shows(loss: Loss) -> bool:
     """Whether this JAX has every name that this loss depends on, as far as is known."""
-    return loss not in _gone
-
-
-def shows_all() -> bool:
-    """Whether this JAX has all names."""
-    return not _gone
+    return loss not in gone
 
 
 def lose(loss: Loss) -> bool:
     """Report a loss found only at run time; False if it was already known."""
-    global _gone
-    if loss in _gone:
+    global gone
+    if loss in gone:
         return False
     _found_gone.add(loss)
-    _gone = _gone | {loss}
+    gone = gone | {loss}
     return True
 
 
@@ -89,7 +94,7 @@ def losses_counted() -> Counter[str]:
 
 def unseen() -> tuple[str, ...]:
     """The parts of every miss that this JAX does not show."""
-    return tuple([loss.unseen for loss in _LOST_FROM_EVERY_MISS if loss in _gone and loss.unseen])
+    return tuple([loss.unseen for loss in _LOST_FROM_EVERY_MISS if loss in gone and loss.unseen])
 
 
 _LOST_FROM_EVERY_MISS = (
@@ -107,6 +112,7 @@ _LOST_FROM_EVERY_MISS = (
 """Losses that affect every miss; the others affect only some."""
 
 _found_gone: set[Loss] = set()
-_gone: set[Loss] = set()
+gone: set[Loss] = set()
+"""The losses of this JAX, usually none. Code run at each miss reads this without a call."""
 _absent: tuple[Loss, ...] | None = None
 """What the last `check` found, cached because every guard of every test needs it."""

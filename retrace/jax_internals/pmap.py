@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.names_values import WRAPPED
+from retrace.jax_internals.row import looked_up
 
 _MAX_FRAMES = 6
 """Maximum number of frames between the frame of the call and that of `pmap`."""
@@ -36,7 +37,7 @@ class Pmapped(NamedTuple):
 
 def pmapped(frame: FrameType | None) -> Pmapped | None:
     """Find the call of `pmap` that made the jitted call of `frame`."""
-    wrapped = at.PMAP.get()
+    wrapped = looked_up[at.PMAP]
     for _ in range(_MAX_FRAMES):
         frame = frame.f_back if frame is not None else None
         if frame is None:

@@ -8,6 +8,8 @@ from typing import Any, cast
 from retrace.jax_internals.names_audit import RESULT_PATHS
 from retrace.jax_internals.names_values import DEBUG_INFO
 
+_DEBUG_INFO, _RESULT_PATHS = DEBUG_INFO.name, RESULT_PATHS.name
+
 
 def digest(jaxpr: Any) -> str | None:
     """Digest of the result paths; None if they are the usual ones or unknown."""
@@ -21,4 +23,5 @@ def digest(jaxpr: Any) -> str | None:
 
 def result_paths(jaxpr: Any) -> object:
     """The result paths as stored in a program; empty if this JAX does not show them."""
-    return RESULT_PATHS.of(DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr)), "")
+    info = getattr(getattr(jaxpr, "jaxpr", jaxpr), _DEBUG_INFO, None)
+    return getattr(info, _RESULT_PATHS, "")

@@ -62,10 +62,7 @@ class Row:
 
     def get(self) -> Any:
         """The object with this name; None if this JAX lacks it. Looked up once and cached."""
-        found = _found.get(self, _ABSENT)
-        if found is _ABSENT:
-            found = _found[self] = self.look()
-        return found
+        return looked_up[self]
 
     def there(self) -> bool:
         """Whether this JAX has it."""
@@ -85,12 +82,24 @@ class Row:
 
 
 _ABSENT = object()
-_found: dict[Row, Any] = {}
+
+
+class _Found(dict[Row, Any]):
+    """What was looked up, by row."""
+
+    def __missing__(self, row: Row) -> Any:
+        found = self[row] = row.look()
+        return found
+
+
+looked_up = _Found()
+"""The object with each name, as `Row.get` returns it. Code run at each miss reads it from here,
+without a call."""
 
 
 def forget() -> None:
     """Clear the cached look-ups."""
-    _found.clear()
+    looked_up.clear()
 
 
 @functools.cache

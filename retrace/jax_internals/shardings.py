@@ -44,7 +44,7 @@ def leaf(value: Any, path: str) -> Leaf:
         value: an argument of the jitted function, or a tracer.
         path: its position among the arguments.
     """
-    if not names.shows(losses.ARGUMENTS):
+    if losses.ARGUMENTS in names.gone:
         return Leaf(path, (), type(value).__name__, False, None, False, None)
     kind = type(value)
     is_known = kind in ARRAYS

@@ -35,6 +35,8 @@ class Stacks:
         self._frames_of = frames
         self._stacks: dict[Any, tuple[str, Stack]] = {}
         self._frames: dict[int, Frames] = {}
+        self._latest: dict[str, tuple[CodeType, Frames]] = {}
+        """The frames of the function met last under each qualified name: quicker than `id`."""
 
     def of(self, traceback: Any) -> tuple[str, Stack]:
         """The lines that a traceback names, innermost first, without those of JAX.
@@ -46,10 +48,10 @@ class Stacks:
         found = self._stacks.get(traceback)
         if found is None:
             own: list[tuple[str, Frame]] = []
-            get = self._frames.get
+            get = self._latest.get
             for code, position in zip(*traceback.raw_frames(), strict=True):
-                if (known := get(id(code))) is None:
-                    known = self._frames[id(code)] = self._known_of(code)
+                latest = get(code.co_qualname)
+                known = latest[1] if latest and latest[0] is code else self._known_of(code)
                 if (frame := known.get(position, _NEW)) is None:
                     continue
                 if frame is _NEW:
@@ -64,8 +66,12 @@ class Stacks:
         return found
 
     def _known_of(self, code: CodeType) -> Frames:
-        is_end = code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py")
-        return _END if is_end else self._frames_of(code)
+        known = self._frames.get(id(code))
+        if known is None:
+            is_end = code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py")
+            known = self._frames[id(code)] = _END if is_end else self._frames_of(code)
+        self._latest[code.co_qualname] = code, known
+        return known
 
     def _frame(self, traceback: Any, code: CodeType, position: int) -> tuple[str, Frame] | None:
         library = self._is_library(code.co_filename)

@@ -8,7 +8,7 @@ work, and no guard may pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from retrace.jax_internals import names_hooks as at
 from retrace.jax_internals.row import Row
@@ -32,18 +32,19 @@ class Witness:
     def __init__(self) -> None:
         self._before: dict[Stage, int] = {}
         self._reported: set[Stage] = set()
+        self.reported: Callable[[Stage], None] = self._reported.add
+        """Notes that JAX reported a stage. A method of a set: it is called five times a miss."""
         self._ever = False
-        """Whether JAX has reported anything in this process."""
+        """Whether JAX had reported anything in this process before."""
 
     def begin(self) -> None:
         """Start, when recording is switched on."""
-        self._reported = set()
+        self._ever = self._has_heard()
+        self._reported.clear()
         self._before = _counts()
 
-    def reported(self, stage: Stage) -> None:
-        """Note that JAX reported a stage."""
-        self._reported.add(stage)
-        self._ever = True
+    def _has_heard(self) -> bool:
+        return self._ever or bool(self._reported)
 
     def silent(self) -> list[str]:
         """What JAX did without reporting it, each as the start of a sentence."""
@@ -53,7 +54,7 @@ class Witness:
             for stage, before in self._before.items()
             if stage not in self._reported and _grew(before, now.get(stage, before))
         ]
-        if not self._ever and len(now) < sum(row.expected for row in _COUNTS.values()):
+        if not self._has_heard() and len(now) < sum(row.expected for row in _COUNTS.values()):
             found.append("no miss was seen so far, and this JAX does not count its own work")
         return found
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from retrace.capture.background import Task
 from retrace.capture.session import flush, session
-from retrace.jax_internals.hooks import Hooks
 
 
 class Inside:
@@ -73,26 +72,26 @@ def _is_main() -> bool:
 def measured() -> Generator[Inside]:
     """Measure from here on; the main thread misses."""
     inside = Inside()
-    guarded = Hooks.guarded
+    hooks: Any = vars(session())["_hooks"]
+    guarded = hooks.guarded
 
-    def timed(self: Hooks, call: Callable[..., None], *args: Any) -> None:
+    def timed(call: Callable[..., Any], *args: Any) -> Any:
         if not _is_main():
-            guarded(self, call, *args)
-            return
+            return guarded(call, *args)
         began = inside.enter()
         try:
-            guarded(self, call, *args)
+            return guarded(call, *args)
         finally:
             inside.leave(began)
 
     background = vars(vars(session().recorder)["_background"])
     given = background["_guarded"]
     background["_guarded"] = partial(inside.write, given)
-    Hooks.guarded = timed
+    hooks.guarded = timed
     gc.callbacks.append(inside.collecting)
     try:
         yield inside
     finally:
         gc.callbacks.remove(inside.collecting)
-        Hooks.guarded = guarded
+        hooks.guarded = guarded
         background["_guarded"] = given
