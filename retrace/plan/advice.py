@@ -80,9 +80,22 @@ class Reach:
         return _outermost(list(dict.fromkeys(found)))
 
     def columns(self, candidate: Candidate) -> list[tuple[History, Column]]:
-        """The columns that the candidate changes, each with its history."""
-        at = [(self.histories[index], number) for index, number in candidate.at]
-        return [(history, history.columns[number]) for history, number in at]
+        """The columns that the candidate changes, each with its history.
+
+        Without those of operations around: they have JAX's names for what the body takes.
+        """
+        at = [one for one in candidate.at if one not in candidate.around]
+        return [(self.histories[index], self.histories[index].columns[n]) for index, n in at]
+
+    def own(self, candidates: Sequence[Candidate], names: Sequence[str]) -> list[str]:
+        """The misses that the candidates are about, without those of operations around them."""
+        around = {
+            row.miss.id
+            for candidate in candidates
+            for index, _ in candidate.around
+            for row in self.histories[index].rows
+        }
+        return [name for name in names if name not in around]
 
     def functions(self, candidate: Candidate) -> list[Function]:
         """The functions that the candidate affects, without duplicates."""

@@ -26,6 +26,7 @@ from retrace.plan.bodies import (
     is_jitted_around,
     with_own_call,
 )
+from retrace.plan.enclosing import enclosing
 from retrace.plan.history import Column, History
 from retrace.plan.programs import classes
 from retrace.plan.replay import Mapped
@@ -67,6 +68,8 @@ class Candidate:
     """Whether the change only asks for one object instead of several equal ones."""
     sizes: Sizes | None = None
     pairs: Pairs | None = None
+    around: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Those of `at` that follow others: the operations that compile again as their bodies do."""
 
 
 def candidates(histories: list[History], listings: Mapping[str, Listing]) -> list[Candidate]:
@@ -95,6 +98,11 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
             key = edits.of(_edit(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
+    for candidate in found.values():
+        candidate.around.update(enclosing(histories, candidate.at))
+        for index, number in candidate.around:
+            one = dropped(histories[index].columns[number])
+            candidate.at[index, number] = candidate.certain[index, number] = one
     return [candidate for candidate in found.values() if candidate.at]
 
 

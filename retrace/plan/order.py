@@ -64,17 +64,18 @@ class _Draft(Row):
 
 def _step(choice: Choice, ledger: Ledger, reach: Reach) -> _Draft:
     names = sorted(choice.gone, key=lambda name: ledger.verdicts[name].miss.number)
-    functions, causes = _functions_and_causes(names, ledger, choice)
+    about = reach.own(choice.members, names)
+    functions, causes = _functions_and_causes(about, ledger, choice)
     gone = ledger.amount(choice.gone).hull(ledger.amount(choice.certain))
     step = Step(
         misses=tuple(names),
         functions=functions,
         causes=causes,
-        proposal=proposal(choice.members, names, reach),
+        proposal=proposal(choice.members, about, reach),
         gone=gone,
         alone=ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
         left=Amount(),
-        sure=_how_sure(choice, names, ledger, reach),
+        sure=_how_sure(choice, about, ledger, reach),
         worth=ledger.is_worth(gone),
     )
     return _Draft(step, choice.certain)

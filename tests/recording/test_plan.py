@@ -820,6 +820,24 @@ def test_all_dtypes_of_an_argument_are_told(planned: Planned) -> None:
         assert set(first.proposal.advice.dtypes) == {"int32", "float32", "bool"}
 
 
+def test_a_loop_that_compiles_again_for_its_body_is_counted(planned: Planned) -> None:
+    def program(fixed: Fixed) -> None:
+        def update(_: Any, state: Any) -> Any:
+            return {"x": state["x"] * 2, "most": jnp.maximum(state["x"].max(), state["most"])}
+
+        body = jax.jit(update)
+        state: Any = {"x": ones(3), "most": np.float32(0.0) if fixed else 0.0}
+        for _round in range(3):
+            state = jax.lax.fori_loop(0, 4, body, state)
+
+    found, _ = planned(program, frozenset())
+    again, _ = planned(program, frozenset({"weak-type-changed"}))
+    (step,) = [one for one in found.steps if Cause.WEAK_TYPE_CHANGED in one.causes]
+    assert step.gone.eager.low == found.now.eager.low - again.now.eager.low > 0
+    assert step.sure == "clear"
+    assert [change.paths for change in step.proposal.changes] == [("state['most']",)]
+
+
 def test_what_is_clearly_avoidable_is_told_in_calls_as_well(judge_all: JudgeAll) -> None:
     def program() -> None:
         f = jax.jit(lambda x, n: x * n, static_argnames="n")
