@@ -162,7 +162,9 @@ class _Walk:
         one = equation(a, b, types)
         if one is None:
             return None
-        return effect(one, self._stable), None if one.literal else one.name
+        done = effect(one, self._stable)
+        by_size = one.literal or (one.is_by_size and done == "masked")
+        return done, None if by_size else one.name
 
     def _sub_programs(self, old: Listing, new: Listing, index: int, depth: int) -> Along:
         found = Along()

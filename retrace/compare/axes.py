@@ -80,6 +80,12 @@ class Equation(Row):
     is_positional: bool
     """Whether all operands are integers: positions."""
 
+    @property
+    def is_by_size(self) -> bool:
+        """Whether it takes the size as a parameter alone: an exponent, or `table[len(x)]`."""
+        differs = any(operand.axes for operand in (*self.given, *self.made))
+        return not differs and self.old != self.new
+
     def axes_in(self, name: str) -> frozenset[int] | None:
         """The axes that a parameter names; None if it differs."""
         text = self.old.get(name)
@@ -160,8 +166,10 @@ def effect(one: Equation, stable: bool) -> Effect:
         return "nothing" if one.old.get("length") == one.new.get("length") else "ordered"
     if name in _MOVING:
         return "unknown" if _has_other_parameters(one) else "nothing"
-    if not any(touched):  # it may take the size as a parameter: an exponent, a slice start
-        return "nothing" if one.old == one.new else "unknown"
+    if one.is_by_size:
+        return "masked"
+    if not any(touched):
+        return "nothing" if one.old == one.new or _takes_first(one) else "unknown"
     if name in _ELEMENTWISE:
         return "nothing" if one.old == one.new or _changes_only_type(one) else "unknown"
     if name.startswith(_REDUCTIONS):
@@ -171,6 +179,12 @@ def effect(one: Equation, stable: bool) -> Effect:
         first = len(one.given[0].old) - one.old.get("fft_lengths", "").count(",") - 1
         return "ordered" if any(axis >= first for axis in touched[0]) else "nothing"
     return "unknown" if _has_other_parameters(one) else _by_primitive(one, touched)
+
+
+def _takes_first(one: Equation) -> bool:
+    """Whether it takes as many rows of a longer array as there are: `positions[:len(x)]`."""
+    same = all(one.old.get(name) == one.new.get(name) for name in ("start_indices", "strides"))
+    return one.name == "slice" and same
 
 
 def _changes_only_type(one: Equation) -> bool:

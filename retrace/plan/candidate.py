@@ -93,7 +93,7 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if column.family == "bodies" and are_library_bodies(history):
                 continue
-            if column.family == "tree" and _is_decided(history, column):
+            if column.family in ("tree", "meta") and _is_decided(history, column):
                 continue
             key = edits.of(_edit(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
@@ -352,11 +352,11 @@ def _line(history: History, column: Column) -> Hashable:
 
 def _is_decided(history: History, column: Column) -> bool:
     """Whether something else decides the structure, so that nobody makes it one."""
-    return _is_of_other_models(history, column) or _follows_class(history, column)
+    return is_of_other_models(history, column) or _follows_class(history, column)
 
 
-def _is_of_other_models(history: History, column: Column) -> bool:
-    """Whether each structure was found to be another model's, with a program of its own."""
+def is_of_other_models(history: History, column: Column) -> bool:
+    """Whether each value came with the structure of another model, with a program of its own."""
     first = dict[int, Verdict]()
     for verdict, value in zip(history.rows, column.values, strict=True):
         first.setdefault(value, verdict)

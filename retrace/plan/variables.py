@@ -17,7 +17,12 @@ from retrace.model.advice import AnotherModel
 from retrace.model.row import Row
 from retrace.plan import corners
 from retrace.plan.axis import Axis
-from retrace.plan.candidate import Candidate, dropped, is_called_by_others
+from retrace.plan.candidate import (
+    Candidate,
+    dropped,
+    is_called_by_others,
+    is_of_other_models,
+)
 from retrace.plan.corners import corner_curve, corner_of
 from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
@@ -156,7 +161,7 @@ def _may_count(along: Along) -> Meant:
 def _is_model(history: History, column: Column) -> bool:
     """Whether these are sizes of parameters, where other sizes mean another model."""
     own = {part.path for part in column.parts}
-    return any(
+    return is_of_other_models(history, column) or any(
         isinstance(verdict.fix, AnotherModel) and not own.isdisjoint(verdict.fix.paths)
         for verdict in history.rows
     )

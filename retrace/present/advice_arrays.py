@@ -132,6 +132,9 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"keep {who} on one device, or shard {it} over all with one `NamedSharding`: JAX "
                 "compiles a program for each device; if that is intended, leave it"
             )
+        case model.PlaceFirst(later=True):
+            they = "they were" if many else "it was"
+            return f"place {who} at this call where {they} at the first (`jax.device_put`)"
         case model.PlaceFirst():
             they = "they" if many else "it"
             return (

@@ -78,17 +78,17 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             return _for_each(advice)
         case model.JitAndPass():
             return _and_pass(advice)
-        case model.JitOnce():
-            text = (
+        case model.JitOnce(unread=unread) if unread:
+            return (
                 f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
-                "result"
+                f"result: nothing in its program depends on {names(unread)}"
             )
-            if asks:
-                text += (
-                    "; it reads something from outside that changed the program: pass "
-                    "that as well"
-                )
-            return text
+        case model.JitOnce(renames=renames, calls_back=calls_back):
+            more = _RENAMES if renames else _CALLS_BACK if calls_back else _reads_more(asks)
+            return (
+                f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
+                f"result{more}"
+            )
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
                 f"keep one {quoted(type_)} object, or pass what differs to {quoted(name)} as "
@@ -100,11 +100,12 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 "one instance: JAX compiles one program per instance"
             )
         case model.KeepBound(name=name, is_method=True):
-            return f"keep `jax.jit(...{name})` in a variable or attribute, and call that"
+            text = f"keep `jax.jit(...{name})` in a variable or attribute, and call that"
+            return text + _reads_more(asks)
         case model.KeepBound(name=name):
             return (
                 f"keep one {quoted(name)} instance and one jitted function made from it, and "
-                "call that"
+                f"call that{_reads_more(asks)}"
             )
         case model.OneOption(name=name):
             what = names(advice.paths) or "its options"
@@ -205,6 +206,21 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
     )
 
 
+_RENAMES = "; only the names of its results differ each time: give those outside of it"
+
+
+_CALLS_BACK = (
+    "; a program goes on with its first callback into Python: leave it if that is another one, "
+    "or holds something else, each time"
+)
+
+
+def _reads_more(asks: bool) -> str:
+    if not asks:
+        return ""
+    return "; it reads something from outside that changed the program: pass that as well"
+
+
 def _whom(advice: OfFunction) -> str:
     match advice.what:
         case What.LAMBDA:
@@ -213,7 +229,7 @@ def _whom(advice: OfFunction) -> str:
             return f"{quoted(advice.name)} itself"
         case What.TRANSFORMED | What.WRAPPED:
             return f"the {advice.what.value} {quoted(advice.name)}"
-        case What.FUNCTION:
+        case What.FUNCTION | What.METHOD:
             return quoted(advice.name)
 
 
@@ -241,11 +257,11 @@ def _and_pass(advice: model.JitAndPass) -> str:
         who = names(advice.functions) if advice.functions else "it"
         read = "read" if len(advice.functions) > 1 else "reads"
         kept = f", and {names(static)} as {_arguments(static, 'static')}" if static else ""
+        through = "" if advice.functions else ", also through what it calls,"
         return (
-            f"jit {_whom(advice)} once, outside the loop, and pass {also}the arrays that {who} "
-            f"{read} as arguments{kept}{_of_one_size(advice)}"
+            f"{_once(advice)}, and pass {also}the arrays that {who} {read}{through} as "
+            f"arguments{kept}{_of_one_size(advice)}"
         )
-    at = "at module level" if advice.bound else "outside the loop"
     ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
     if static:
         kind = _arguments(static, "static")
@@ -258,13 +274,13 @@ def _and_pass(advice: model.JitAndPass) -> str:
     if not ways and advice.functions:
         them = "it is" if len(advice.functions) == 1 else "they are"
         return (
-            f"jit {_whom(advice)} once, outside the loop, over one {names(advice.functions)}, "
+            f"{_once(advice)}, over one {names(advice.functions)}, "
             f"which it holds: {them} created again as well"
             f"{_UNEXPLAINED if advice.unexplained else ''}"
         )
     if not ways:
         ways = ["pass what the partial binds at each call"]
-    text = f"jit {_whom(advice)} once, {at}, and {', and '.join(ways)}"
+    text = f"{_once(advice)}, and {', and '.join(ways)}"
     if advice.computed:
         text += " (or what Python computes from it, where it uses `if`, `int` or `math`)"
     elif advice.numbers:
@@ -272,6 +288,13 @@ def _and_pass(advice: model.JitAndPass) -> str:
     if advice.one_type:
         text += f"; give {names(advice.one_type)} as one type"
     return text + _of_one_size(advice) + (_UNEXPLAINED if advice.unexplained else "")
+
+
+def _once(advice: model.JitAndPass) -> str:
+    if advice.what is What.METHOD:
+        return f"keep `jax.jit(...{advice.name})` in a variable or attribute"
+    at = "at module level" if advice.bound else "outside the loop"
+    return f"jit {_whom(advice)} once, {at}"
 
 
 def _of_one_size(advice: model.JitAndPass) -> str:

@@ -97,8 +97,9 @@ def _few_sizes(advice: model.FewSizes) -> str:
             return (
                 "indexing with a mask picks another number of elements each time, and each "
                 "number compiles the operations on them again: keep all elements, and put what "
-                "changes no result for the others (`jnp.where(mask, x, 0)` for a sum); or index "
-                "with NumPy, and use NumPy for what is done with them"
+                "changes no result for the others (`jnp.where(mask, x, 0)` for a sum), or pass "
+                "`where=mask` to what takes it, like `jnp.mean` and `jnp.std`; or index with "
+                "NumPy, and use NumPy for what is done with them"
             )
         case model.FewSizes(picks=name) if name:
             return (

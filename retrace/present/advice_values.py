@@ -72,8 +72,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.ToArray(in_tree=True):
             array = "array leaves" if many else "an array leaf"
             return (
-                f"make {who} {array} of its tree, if no shape depends on {it}; otherwise keep "
-                f"{it} the same between calls"
+                f"make {who} {array} of its tree, if no shape depends on {it}{_TRAINED}; "
+                f"otherwise keep {it} the same between calls"
             )
         case model.ToArray(mixed=True):
             number = "Python numbers they are" if many else "a Python number it is"
@@ -165,6 +165,11 @@ def _few(why: str, who: str, it: str) -> str:
                 f"keep {who} to a few functions, each created once: JAX compiles one program "
                 "for each"
             )
+        case "results":
+            return (
+                f"{who} only names the results: leave {it} out of the static arguments, and name "
+                "the results outside of the jitted function"
+            )
         case "separate":
             return f"each value of {who} needs its own program: keep to a few"
         case "shapes":
@@ -181,7 +186,8 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     text = f"pass {who} as {kind} not static{where}: only {depends}"
     if advice.by_type:
         kind = "arrays" if many else "an array"
-        text = f"pass {who} as {kind} (`np.asarray(...)`){where}: only {depends}"
+        trained = _TRAINED if _is_in_tree(advice) else ""
+        text = f"pass {who} as {kind} (`np.asarray(...)`){where}: only {depends}{trained}"
     if advice.fixed:
         # The bound of a slice or an exponent cannot be traced as written.
         held = {name for name in advice.fixed if not name.startswith("custom_")}
@@ -202,6 +208,13 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     if advice.unread:
         text += f"; leave out {names(advice.unread)}, which no constant depends on"
     return text
+
+
+_TRAINED = " (not in a tree that is differentiated and updated: it would be trained, too)"
+
+
+def _is_in_tree(advice: model.ToArgument) -> bool:
+    return any("." in path or "[" in path for path in advice.paths)
 
 
 def _decision(advice: model.PassDecision, who: str) -> str:

@@ -12,8 +12,13 @@ from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 
 
-def masked(along: Along) -> str:
-    """What to do about added rows, briefly."""
+def masked(along: Along, axis: int | None = None) -> str:
+    """What to do about added rows, briefly.
+
+    Args:
+        along: what the program does with them.
+        axis: the axis of all arrays that they are added on; None if it is not the same for all.
+    """
     if along.separate:
         return "drop the added rows from the results: no other row depends on them"
     text = _masked(along)
@@ -25,9 +30,10 @@ def masked(along: Along) -> str:
         text = f"{text}; {count}" if rows_matter else count
     if not along.returned:
         return text
+    code = "`result[:n]`; `result[-1]`" if axis == 0 else "the last one"
     return (
-        f"{text}; its result has added rows as well: cut them off with NumPy (`result[:n]`; "
-        "`result[-1]` is one of them)"
+        f"{text}; its result has added rows as well: cut them off with NumPy ({code} is one of "
+        "them)"
     )
 
 
@@ -112,6 +118,18 @@ def every_axis(sizes: Sizes) -> str:
             for array, own in axes.items()
         ]
     )
+
+
+def one_axis(sizes: Sizes) -> int | None:
+    """The axis that has the size in all arrays; None if it is another one in some."""
+    axes = {name.rpartition(" axis ")[2] for name in sizes.names}
+    return int(next(iter(axes))) if len(axes) == 1 else None
+
+
+def room(sizes: Sizes) -> str:
+    """How long to create an array that grows: its last call may have added to what it took."""
+    most = sizes.seen[-1]
+    return f"{most + 1:,} (a call took {most:,}, and may have added one)"
 
 
 def arrays_of(sizes: Sizes) -> list[str]:

@@ -8,7 +8,14 @@ from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
-from retrace.present.padding_words import arrays_of, axes_of, masked, neutral
+from retrace.present.padding_words import (
+    arrays_of,
+    axes_of,
+    masked,
+    neutral,
+    one_axis,
+    room,
+)
 from retrace.present.plan_words import also, by
 from retrace.present.words import clean, count, listed, seconds
 
@@ -40,9 +47,11 @@ def size_lines(number: int, step: Step, width: int) -> Iterator[str]:
     yield from wrapped(text, width, 4)
     if sizes.grows:
         name, axis, _ = _target(sizes)
+        index = ", ".join([*[":"] * int(axis), "i"])
         yield from wrapped(
-            f"    it grows by one: create {name} {sizes.seen[-1]:,} long on axis {axis} before "
-            f"the loop, and write into it with `.at[i].set(...)`; {masked(sizes.along)}",
+            f"    it grows by one: create {name} before the loop, on axis {axis} as long as "
+            f"{room(sizes)}, and write into it with `.at[{index}].set(...)`; "
+            f"{masked(sizes.along, one_axis(sizes))}",
             width,
             4,
         )

@@ -16,7 +16,7 @@ from retrace.present.advice_operations import (
     of_lines,
     sizes_on_lines,
 )
-from retrace.present.padding_words import every_axis, masked, steps_of
+from retrace.present.padding_words import every_axis, masked, one_axis, room, steps_of
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 from retrace.reason.rules import root
@@ -149,16 +149,14 @@ def _meant(why: Meant, along: Along) -> str:
 def _padded(sizes: Sizes, others: str) -> str:
     name, number = every_axis(sizes), len(sizes.chosen.sizes)
     if sizes.grows:
-        text = (
-            f"create {name} with {sizes.chosen.sizes[-1]:,} rows at the start, and write into it"
-        )
+        text = f"create {name} at the start, as long as {room(sizes)}, and write into it"
     elif number == 1:
         text = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:
         text = f"pad {name} up to the next of {number} sizes"
     if sizes.follows:
         text = f"{text}; {also(sizes)}"
-    text = f"{text}; {masked(sizes.along)}."
+    text = f"{text}; {masked(sizes.along, one_axis(sizes))}."
     if sizes.meant:
         text = f"{_meant(sizes.meant, sizes.along)} {text}"
     return f"{others[:-1]}; and {text}" if others else text
@@ -221,7 +219,7 @@ def _sized(sizes: Sizes) -> str:
     name = quoted(argument) if axis == "0" else f"{quoted(argument)} axis {axis}"
     seen, number = len(sizes.seen), len(sizes.chosen.sizes)
     if sizes.grows:
-        return f"preallocate {name} ({sizes.chosen.sizes[-1]:,} rows)"
+        return f"preallocate {name} ({sizes.seen[-1] + 1:,} long)"
     return f"{'one size' if number == 1 else f'{number} sizes'} for {name} ({seen} seen)"
 
 
@@ -249,7 +247,10 @@ def _function(change: Change, advice: Advice | None) -> str:
     if isinstance(advice, model.JitAndPass):
         # What cannot be passed, such as a function that it holds, is left out of these.
         held = (*advice.traced, *advice.static)
-    if held and not (isinstance(advice, model.JitAndPass) and advice.reads):
+    if isinstance(advice, model.JitAndPass) and advice.reads:
+        also = f"{names(held)} and " if held else ""
+        return f"pass {also}the arrays that {_who(change)} reads"
+    if held:
         what = "an argument" if len(held) == 1 else "arguments"
         return f"pass {names(held)} as {what} of {_who(change)}"
     return f"create {_made(change, advice)}{_who(change)} once"

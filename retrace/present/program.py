@@ -182,6 +182,8 @@ def _compared(view: View, verdict: Verdict) -> str:
     if change == "different":
         if program is None or other is None:
             return f"different from that of {before}"
+        if program.hash == other.hash:
+            return f"{held}, identical to that of {before}, but its results have other names"
         if program.equations == other.equations:
             return f"{held}, as many as {before}"
         return f"{held}, {before} has {other.equations:,}"

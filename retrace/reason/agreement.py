@@ -21,6 +21,7 @@ from retrace.model.advice import (
     JitAndPass,
     JitForEach,
     JitOnce,
+    KeepBound,
     KeepTraced,
     LeaveOutArray,
     LeaveOutValue,
@@ -92,7 +93,7 @@ def _unify_passing(history: list[Verdict]) -> None:
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
     resized = any(one.resized for one in found)
     for index, verdict in enumerate(history):
-        if not isinstance(verdict.fix, JitAndPass | JitOnce):
+        if not isinstance(verdict.fix, JitAndPass | JitOnce | KeepBound):
             continue
         own = verdict.fix if isinstance(verdict.fix, JitAndPass) else found[0]
         advised = own.changed(

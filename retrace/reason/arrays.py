@@ -115,7 +115,8 @@ def sharding(evidence: Evidence) -> Advice:
         return OneMesh(paths=names)
     if own and moved == own and all(side.startswith("SingleDevice(") for side in sides):
         return OneSharding(paths=names, proof=Proof.MEANING)
-    return PlaceFirst(paths=names)
+    later = bool(own) and all(one.old.committed and not one.new.committed for one in own)
+    return PlaceFirst(paths=names, later=later)
 
 
 def _paths(changes: Sequence[ShapeChange | DtypeChange | ShardingChange]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from retrace.model import Verdict
 from retrace.model.advice import (
     Advice,
     DefineBodyOnce,
+    JitOnce,
     KeepBound,
     KeepMethod,
     OneReceiver,
@@ -27,7 +28,7 @@ def replace_advice(history: list[Verdict], index: int, advised: Advice) -> None:
 
 def ask_for_all(history: list[Verdict]) -> None:
     """If the objects differ in one call, asking for one object is a question for all calls."""
-    kinds = (OneReceiver, KeepBound, KeepMethod, DefineBodyOnce)
+    kinds = (OneReceiver, JitOnce, KeepBound, KeepMethod, DefineBodyOnce)
     asked: dict[tuple[str, ...], Advice] = {}
     for verdict in history:
         if isinstance(verdict.fix, kinds) and verdict.fix.proof is Proof.MEANING:
@@ -35,7 +36,12 @@ def ask_for_all(history: list[Verdict]) -> None:
             asked[bodies] = _for_both(asked.get(bodies), verdict.fix)
     for index, verdict in enumerate(history):
         if isinstance(verdict.fix, kinds) and (bodies := _bodies(verdict)) in asked:
-            replace_advice(history, index, asked[bodies])
+            asks = asked[bodies]
+            if isinstance(verdict.fix, JitOnce) and isinstance(asks, JitOnce):
+                asks = verdict.fix.changed(
+                    renames=asks.renames, calls_back=asks.calls_back, proof=asks.proof
+                )
+            replace_advice(history, index, asks)
 
 
 def _bodies(verdict: Verdict) -> tuple[str, ...]:

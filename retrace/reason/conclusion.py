@@ -60,7 +60,7 @@ def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[HeldChange, 
         return ()
     if cause is not Cause.JAXPR_CHANGED and cause not in OF_FUNCTION:
         return ()
-    if nearest.program.hash == miss.program.hash:
+    if nearest.program.hash == miss.program.hash and not miss.program.callbacks:
         return ()
     return read_changes(nearest.function, miss.function)
 

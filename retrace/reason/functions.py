@@ -80,24 +80,38 @@ def made_again(evidence: Evidence) -> Advice:
         )
     if function.kind is Kind.PARTIAL:
         return _passing_partial(function, held, program)
-    if _captures_more(held, program):
-        # Values captured on the first call would stay in the program forever.
-        return JitAndPass(
-            name=name,
-            what=what,
-            traced=(*held.arrays, *held.numbers),
-            static=tuple(held.plain),
-            reads=True,
-            functions=tuple(held.functions),
-            resized=_is_resized(held, program),
-        )
-    if held.found:
-        return _passing(function, what, held, program)
+    is_read = program is None or program.kind != "identical"
+    if _captures_more(held, program) or (held.found and is_read):
+        return _passing_captured(function, what, held, program)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         return OwnCell(name=name, what=what)
     # The program differs although the function holds the same: it reads something else.
     proof = Proof.MEANING if _may_differ(program) else Proof.PROGRAM
-    return JitOnce(name=name, what=what, proof=proof)
+    return JitOnce(
+        name=name,
+        what=what,
+        renames=program is not None and program.returns_others,
+        calls_back=program is not None and not program.hashes_differ and program.calls_back,
+        unread=tuple(name for name in held.names if name not in held.alike),
+        proof=proof,
+    )
+
+
+def _passing_captured(
+    function: Function, what: What, held: Held, program: Comparison | None
+) -> JitAndPass:
+    """Pass what it captures or reads: captured at the first call, it would stay as it was."""
+    if not _captures_more(held, program):
+        return _passing(function, what, held, program)
+    return JitAndPass(
+        name=function.name,
+        what=what,
+        traced=(*held.arrays, *held.numbers),
+        static=tuple(held.plain),
+        reads=True,
+        functions=tuple(held.functions),
+        resized=_is_resized(held, program),
+    )
 
 
 def _how_created(miss: Miss, nearest: Miss | None) -> What:
@@ -232,9 +246,11 @@ def rebound(evidence: Evidence) -> Advice:
             proof = Proof.MEANING if _differs(evidence) else Proof.PROGRAM
             type_ = type_name(after.type)
             return OneReceiver(name=name, type=type_, is_method=is_method, proof=proof)
-    return KeepBound(
-        name=name, is_method=miss.function.kind is not Kind.CALLABLE, proof=Proof.PROGRAM
-    )
+    program, held = evidence.program, Held(evidence.changes)
+    if is_method and (_captures_more(held, program) or held.found):
+        return _passing_captured(miss.function, What.METHOD, held, program)
+    proof = Proof.MEANING if _may_differ(program) else Proof.PROGRAM
+    return KeepBound(name=name, is_method=miss.function.kind is not Kind.CALLABLE, proof=proof)
 
 
 def _differs(evidence: Evidence) -> bool:

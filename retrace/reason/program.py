@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import struct
+from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 
 from retrace.compare.equation import primitive
@@ -14,6 +15,8 @@ HELD = OF_ARGUMENTS | {Component.CLOSURE, Component.DEFAULTS}
 """The ways in which a Python value gets into a program."""
 _PRINTS = frozenset(("debug_callback", "debug_print"))
 _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
+_PRINTED = "callback=<function _flat_callback '"
+"""The callback of a `jax.debug.print` before jax 0.9, with all that it holds: its format."""
 _RANDOM = frozenset(("random_bits", "random_gamma", "threefry2x32", "rng_bit_generator"))
 
 
@@ -46,18 +49,31 @@ class Comparison:
         if self._known is not None:
             return self._known == "identical"
         old, new = (miss.program for miss in self._misses)
-        if old is None or new is None or old.hash != new.hash:
+        if old is None or new is None or old.hash != new.hash or self.returns_others:
             return False
         if self.captures_others or self.holds_others:
             return False
-        # No program shows what a callback into Python captures.
-        return not (self._holds_other_values and self.calls_back)
+        return not (self._may_hold_others and self.calls_back)
+
+    @property
+    def _may_hold_others(self) -> bool:
+        """Whether a callback may be another one: not the object that the program kept before."""
+        is_new = any(change.component is Component.FUNCTION for change in self._changes)
+        return is_new or self._holds_other_values
 
     @property
     def hashes_differ(self) -> bool:
         """Whether the programs differ in more than the arrays that they captured."""
         old, new = (miss.program for miss in self._misses)
         return old is not None and new is not None and old.hash != new.hash
+
+    @property
+    def returns_others(self) -> bool:
+        """Whether equal programs return what they compute under other names, as a dict does."""
+        old, new = (miss.program for miss in self._misses)
+        if old is None or new is None or old.hash != new.hash:
+            return False
+        return old.results != new.results
 
     @property
     def counts_differ(self) -> bool:
@@ -100,19 +116,19 @@ class Comparison:
     @cached_property
     def calls_back(self) -> bool:
         """Whether the program runs Python code, which may hold things no program shows."""
-        return self._runs(_CALLBACKS)
+        return self._runs(lambda text: primitive(text) in _CALLBACKS and _PRINTED not in text)
 
     @cached_property
     def draws(self) -> bool:
         """Whether the program draws random numbers, which depend on how many it draws."""
-        return self._runs(_RANDOM)
+        return self._runs(lambda text: primitive(text) in _RANDOM)
 
-    def _runs(self, primitives: frozenset[str]) -> bool:
+    def _runs(self, wanted: Callable[[str], bool]) -> bool:
         found = self.listings()
         waiting, seen = [] if found is None else [found[1]], set[str]()
         while waiting:
             listing = waiting.pop()
-            if any(primitive(text) in primitives for text in listing.equations):
+            if any(map(wanted, listing.equations)):
                 return True
             for each in listing.inner.values():
                 if each not in seen and each in self._listings:
@@ -142,6 +158,8 @@ class Comparison:
         old, new = (miss.program for miss in self._misses)
         if old is None or new is None:
             return None
+        if self.returns_others:
+            return "different"
         if old.hash == new.hash:
             if self.calls_back or self.holds_others:
                 return None
@@ -200,8 +218,9 @@ def _as_number(side: Value | None) -> float | None:
 
 
 def number(text: str) -> float | None:
-    """The number in a text, or None if it is not one."""
+    """The number in a text, in single precision as most programs hold it, or None."""
     try:
-        return float(text)
-    except ValueError:
+        found = float(text)
+        return found if found.is_integer() else struct.unpack("f", struct.pack("f", found))[0]
+    except (ValueError, OverflowError):
         return None

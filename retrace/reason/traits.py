@@ -23,6 +23,7 @@ from retrace.model import (
 from retrace.model.change import together
 from retrace.reason.evidence import Evidence, grown, values_of
 from retrace.reason.fields import field_changes, is_function
+from retrace.reason.program import numbers
 
 _OF_ARGUMENTS = frozenset(
     {
@@ -155,11 +156,14 @@ def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
 
     A library recreated it: on another tree, or over another function of the user's, such as the
     density of a sampler, it is another model, with a program of its own. So is an object of
-    another class, whose methods the function calls.
+    another class, whose methods the function calls, and a model that keeps its widths as static
+    fields, if its arrays have these widths.
     """
     miss, program = evidence.miss, evidence.program
     if cause is Cause.TREE_STRUCTURE_CHANGED and any(map(_is_of_another_class, evidence.changes)):
         return program is not None and program.kind == "different"
+    if cause is Cause.TREE_STRUCTURE_CHANGED and _tells_sizes(evidence):
+        return True
     # Comparing the programs takes longest, and for most misses it is not needed.
     if not is_new_as_well(cause, evidence):
         return False
@@ -169,6 +173,18 @@ def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:
         return True
     by_library = miss.function.in_library or wrapped_by(cause, evidence)
     return cause is Cause.TREE_STRUCTURE_CHANGED and bool(by_library)
+
+
+def _tells_sizes(evidence: Evidence) -> bool:
+    """Whether the static fields that changed are widths of the model with these arrays."""
+    own = [change for change in evidence.changes if isinstance(change, TreeChange | FieldChange)]
+    fields = [change for change in own if isinstance(change, FieldChange)]
+    if not fields or len(fields) < len(own):
+        return False
+    sizes = {pair for sides in evidence.resized.sides for pair in zip(*sides, strict=False)}
+    if not sizes.issuperset(map(numbers, fields)):
+        return False
+    return bool(evidence.resized.is_another_model)
 
 
 def _is_of_another_class(change: Change) -> bool:

@@ -50,6 +50,8 @@ def avoidable(
     if kind == "constants-only" and (all(map(is_amount, values)) or _constants(values, program)):
         # If an array cannot go there, another operation is needed (`jax.lax.dynamic_slice`).
         return None if program.fixed else "yes"
+    if program.returns_others:
+        return None
     return "no" if kind == "different" and not program.differs_in_prints else None
 
 
@@ -66,6 +68,8 @@ def advice(evidence: Evidence) -> Advice | None:
             return _rolled(values, program)
         case "different" if program.differs_in_prints:
             return PrintOutside(paths=_paths(values))
+        case "different" if program.returns_others:
+            return FewValues(paths=_paths(values), why="results")
         case "different":
             return _separate(_unexplained(values, program))
         case _:

@@ -137,6 +137,8 @@ class OneSharding(Advice):
 
 
 class PlaceFirst(Advice):
-    """Place arrays before the first call."""
+    """Place arrays at every call as at the others."""
 
     code = "place-first"
+    later: bool = False
+    """Whether the first call had them placed, and a later one has not."""

@@ -15,6 +15,7 @@ class What(StrEnum):
     PARTIAL = "partial"
     TRANSFORMED = "transformed"
     WRAPPED = "wrapped"
+    METHOD = "bound method"
 
 
 class OfFunction(Advice):
@@ -66,6 +67,12 @@ class JitOnce(OfFunction):
     """Jit the function once and call the result."""
 
     code = "jit-once"
+    renames: bool = False
+    """Whether it only returns its results under other names each time."""
+    calls_back: bool = False
+    """Whether its program calls back into Python, perhaps another function each time."""
+    unread: tuple[str, ...] = ()
+    """What it holds that differs each time, while its program is the same."""
 
 
 class OwnCell(OfFunction):

@@ -72,7 +72,8 @@ class FewValues(Advice):
 
     code = "few-values"
     proof: Proof = Proof.MEANING
-    why: Literal["shapes", "program", "functions", "separate"]
+    why: Literal["shapes", "program", "functions", "separate", "results"]
+    """What depends on the value; `results` if it only names what is returned."""
 
 
 class BranchInProgram(Advice):

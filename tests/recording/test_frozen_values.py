@@ -1,0 +1,286 @@
+"""Advice that would keep a first value for all calls, if it did not say what to pass.
+
+Each program computes with something that changes between its calls. A function that is created
+once goes on with the first, so whatever is advised must name what differs, or ask.
+"""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.model.advice import (
+    FewValues,
+    JitAndPass,
+    JitOnce,
+    KeepBound,
+    PlaceFirst,
+    Proof,
+    ToArray,
+)
+from retrace.plan.order import plan
+from retrace.present.plan_sizes import size_lines
+from retrace.present.plan_words import sentence, title
+from tests.recording.conftest import JudgeAll
+
+x = np.arange(4, dtype=np.float32)
+
+
+class Agent:
+    def __init__(self) -> None:
+        self.rate, self.target = 0.1, jnp.zeros(4)
+
+    def step(self, w: Any) -> Any:
+        return w - self.rate * jnp.sin(w)
+
+    def follow(self, w: Any) -> Any:
+        return w - jnp.sin(w - self.target)
+
+
+def of_number() -> None:
+    agent = Agent()
+    for _ in range(4):
+        agent.rate *= 0.8  # as a float, 0.08000000000000002
+        jax.jit(agent.step)(x)
+
+
+def of_array() -> None:
+    agent = Agent()
+    for number in range(4):
+        agent.target = jnp.full(4, float(number))
+        jax.jit(agent.follow)(x)
+
+
+def of_nothing() -> None:
+    agent = Agent()
+    for _ in range(4):
+        jax.jit(agent.step)(x)
+
+
+@pytest.mark.parametrize(
+    ("program", "passed", "reads"),
+    [(of_number, ("self.rate",), False), (of_array, (), True), (of_nothing, None, False)],
+)
+def test_what_a_bound_method_reads_is_to_be_passed(
+    judge_all: JudgeAll,
+    program: Callable[[], object],
+    passed: tuple[str, ...] | None,
+    reads: bool,
+) -> None:
+    recording, verdicts = judge_all(program)
+    (step,) = [one for one in plan(recording, verdicts).steps if one.functions[0] in vars(Agent)]
+    advised = step.proposal.advice
+    if passed is None:
+        assert isinstance(advised, KeepBound)
+        assert advised.proof is Proof.PROGRAM
+        return
+    assert isinstance(advised, JitAndPass)
+    assert (advised.traced, advised.reads) == (passed, reads)
+    assert ("self.rate" if passed else "arrays") in title(step.proposal)
+    assert "jax.jit(..." in sentence(step.proposal)
+
+
+def test_a_method_that_reads_what_is_not_known_asks(judge_all: JudgeAll) -> None:
+    hidden = iter((1, 2, 3, 4))
+
+    class Counting:
+        def step(self, w: Any) -> Any:
+            return jnp.sin(w) if next(hidden) % 2 else jnp.cos(w) * 2
+
+    def program() -> None:
+        kept = Counting()
+        for _ in range(4):
+            jax.jit(kept.step)(x)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, KeepBound)
+    assert (last.fix.proof, last.avoidable) == (Proof.MEANING, "maybe")
+
+
+def test_a_static_argument_that_names_the_results_is_told(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        @functools.partial(jax.jit, static_argnames="name")
+        def told(v: Any, name: str) -> Any:
+            return {f"{name}/loss": jnp.sin(v).sum()}
+
+        for name in ("train", "test"):
+            told(x, name=name)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, FewValues)
+    assert (last.fix.why, last.avoidable) == ("results", "maybe")
+
+
+def test_a_function_that_names_its_results_otherwise_asks(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        names = iter(("train", "test"))
+        for _ in range(2):
+            jax.jit(lambda v: {next(names): jnp.sin(v).sum()})(x)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, JitOnce)
+    assert last.fix.renames
+    assert (last.fix.proof, last.avoidable) == (Proof.MEANING, "maybe")
+
+
+def test_a_callback_may_be_another_one_each_time(judge_all: JudgeAll) -> None:
+    class Log:
+        def add(self, value: Any) -> None:
+            """Take it."""
+
+    def program() -> None:
+        for _ in range(2):
+            log = Log()
+
+            @jax.jit
+            def told(v: Any) -> Any:
+                jax.debug.callback(globals()["_log"].add, v.sum())
+                return jnp.sin(v)
+
+            globals()["_log"] = log
+            told(x)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, JitOnce)
+    assert last.fix.calls_back
+    assert (last.fix.proof, last.avoidable) == (Proof.MEANING, "maybe")
+
+
+def test_a_print_is_no_callback_that_may_be_another_one(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for _ in range(2):
+
+            @jax.jit
+            def told(v: Any) -> Any:
+                jax.debug.print("sum {s}", s=v.sum())
+                return jnp.sin(v)
+
+            told(x)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, JitOnce)
+    assert (last.fix.proof, last.avoidable) == (Proof.PROGRAM, "yes")
+
+
+def test_if_one_program_of_a_function_differs_all_of_them_ask(judge_all: JudgeAll) -> None:
+    def reversal(rate: float) -> Any:
+        @jax.custom_vjp
+        def same(v: Any) -> Any:
+            return v
+
+        same.defvjp(lambda v: (v, None), lambda _, g: (-rate * g,))
+        return same
+
+    def program() -> None:
+        for rate in (0.1, 0.5):
+            globals()["_same"] = reversal(rate)
+            loss = jax.jit(lambda v: jnp.sin(globals()["_same"](v)).sum())
+            loss(x)
+            jax.grad(loss)(x)
+
+    own = [v.fix for v in judge_all(program)[1] if isinstance(v.fix, JitOnce)]
+    assert len(own) > 1
+    assert all(fix.proof is Proof.MEANING for fix in own)
+
+
+def test_what_no_program_depends_on_is_not_to_be_passed(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for rate in (0.1, 0.01, 0.001):
+            held = {"rate": rate}
+
+            @jax.jit
+            def step(v: Any, held: Any = held) -> Any:
+                assert held
+                return jnp.sin(v)
+
+            step(x)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, JitOnce)
+    assert (last.fix.proof, last.avoidable) == (Proof.PROGRAM, "yes")
+    assert last.fix.unread == ("held['rate']",)
+
+
+def test_an_array_that_grows_on_a_later_axis_has_room_for_one_more(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        positions = jnp.asarray(np.random.default_rng(0).normal(size=(32, 4)), jnp.float32)
+        step = jax.jit(lambda v: v.sum(1) + positions[v.shape[1]] + positions[: v.shape[1]].sum())
+        tokens = np.ones((4, 3), np.float32)
+        for _ in range(8):
+            step(tokens)
+            tokens = np.concatenate([tokens, tokens[:, -1:]], 1)
+
+    recording, verdicts = judge_all(program)
+    (step,) = [one for one in plan(recording, verdicts).steps if one.proposal.sizes]
+    assert step.proposal.sizes is not None
+    assert step.proposal.sizes.seen[-1] == 10
+    assert "11 long" in title(step.proposal)
+    told = " ".join("".join(size_lines(1, step, 400)).split())
+    assert ".at[:, i].set(...)" in told
+    assert "`result[:n]`" not in told
+    # `positions[v.shape[1]]` is the size itself; the first positions are those of the rows.
+    assert step.proposal.sizes.along.whole
+    assert None in {one.primitive for one in step.proposal.sizes.along.masked}
+
+
+def test_a_model_that_keeps_its_width_is_another_model(judge_all: JudgeAll) -> None:
+    @functools.partial(
+        jax.tree_util.register_dataclass, data_fields=["a", "b"], meta_fields=["width"]
+    )
+    @dataclasses.dataclass
+    class Net:
+        a: Any
+        b: Any
+        width: int
+
+    def program() -> None:
+        apply = jax.jit(lambda net, v: jnp.tanh(v @ net.a) @ net.b)
+        for width in (8, 16):
+            net = Net(np.ones((4, width), np.float32), np.ones((width, 2), np.float32), width)
+            apply(net, np.ones((3, 4), np.float32))
+
+    recording, verdicts = judge_all(program)
+    assert (verdicts[-1].fix, verdicts[-1].avoidable) == (None, "no")
+    assert not plan(recording, verdicts).steps
+
+
+def test_a_number_in_a_tree_would_be_trained(judge_all: JudgeAll) -> None:
+    @functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["scale"])
+    @dataclasses.dataclass
+    class Net:
+        w: Any
+        scale: float
+
+    def program() -> None:
+        step = jax.jit(lambda net: net.w * net.scale)
+        for scale in (1.0, 2.0, 3.0):
+            step(Net(x, scale))
+
+    recording, verdicts = judge_all(program)
+    assert isinstance(verdicts[-1].fix, ToArray)
+    (step,) = plan(recording, verdicts).steps
+    assert step.sure == "ask"
+    assert "trained" in sentence(step.proposal)
+
+
+def test_an_array_that_was_placed_first_is_to_be_placed_later(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        f = jax.jit(lambda v: v * 2)
+        placed = jax.device_put(x, jax.devices()[0])
+        f(placed)
+        f(jax.device_get(placed))
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, PlaceFirst)
+    assert last.fix.later
