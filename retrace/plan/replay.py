@@ -28,9 +28,15 @@ class Replay:
         self._known: dict[tuple[int, Hashable], frozenset[str]] = {}
         self._without = [self._served(history, {}) for history in histories]
         self._inside: dict[str, list[str]] = {}
+        verdicts = tuple(verdicts)
+        nested = {verdict.miss.id for verdict in verdicts if verdict.miss.parent is not None}
         for verdict in verdicts:
             miss = verdict.miss
-            for outer in {miss.parent, verdict.follows} - {None, miss.id}:
+            # A call that was served the trace made inside another call still compiles by itself.
+            follows = (
+                None if miss.parent is None and verdict.follows in nested else verdict.follows
+            )
+            for outer in {miss.parent, follows} - {None, miss.id}:
                 self._inside.setdefault(str(outer), []).append(miss.id)
 
     def served(self, index: int, edits: Edits) -> frozenset[str]:

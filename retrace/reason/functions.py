@@ -80,7 +80,8 @@ def made_again(evidence: Evidence) -> Advice:
         )
     if function.kind is Kind.PARTIAL:
         return _passing_partial(function, held, program)
-    is_read = program is None or program.kind != "identical"
+    # Nothing in an equal program depends on the values that differ.
+    is_read = bool(held.functions) or program is None or program.kind != "identical"
     if _captures_more(held, program) or (held.found and is_read):
         return _passing_captured(function, what, held, program)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
