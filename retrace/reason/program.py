@@ -116,6 +116,8 @@ class Comparison:
     @cached_property
     def calls_back(self) -> bool:
         """Whether the program runs Python code, which may hold things no program shows."""
+        if not any(miss.program and miss.program.callbacks for miss in self._misses):
+            return False  # the case for nearly all programs, which then need not be searched
         return self._runs(lambda text: primitive(text) in _CALLBACKS and _PRINTED not in text)
 
     @cached_property
