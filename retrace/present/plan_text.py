@@ -14,7 +14,7 @@ from retrace.present.missing import unfinished, warned
 from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_words import sentence, titles
 from retrace.present.view import View
-from retrace.present.words import cells, clean, count, cut, padded, place
+from retrace.present.words import cells, clean, count, cut, cut_between, padded, place
 
 if TYPE_CHECKING:
     from retrace.plan.warm import Warmth  # a report has none
@@ -138,7 +138,7 @@ def _stacked(
     """A step on a terminal that is too narrow for columns."""
     proposal = step.proposal
     mark = "?" if step.sure == "ask" else ""
-    first, *rest = wrapped(clean(named, 3 * width) + mark, width - 4, 0)
+    first, *rest = wrapped(cut_between(clean(named, None), 3 * width) + mark, width - 4, 0)
     style = "fix" if step.worth else "dim"
     yield f"{number:>2}  {paint(first, style)}"
     for text in rest:
@@ -155,7 +155,7 @@ def _row(
 ) -> Iterator[str]:
     proposal = step.proposal
     mark = "?" if step.sure == "ask" else ""
-    named = clean(title_, 3 * room) + mark
+    named = cut_between(clean(title_, None), 3 * room) + mark
     at = "" if proposal.file is None else place(proposal.file, proposal.line, view.bases)
     style = "fix" if step.worth else "dim"
     if cells(named) + cells(at) + 1 <= room:

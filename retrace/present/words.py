@@ -58,6 +58,15 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
 
 
+def cut_between(text: str, limit: int) -> str:
+    """The same, cut between two words if it has spaces at the right places."""
+    if len(text) <= limit:
+        return text
+    head = text[: (limit - 5) * 2 // 3].rpartition(" ")[0]
+    tail = text[len(text) - (limit - 5 - len(head)) :].partition(" ")[2]
+    return f"{head} ... {tail}" if head and tail else cut(text, limit)
+
+
 def cells(text: str) -> int:
     """The terminal columns that a text takes: a Chinese character takes two."""
     if text.isascii():
