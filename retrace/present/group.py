@@ -302,14 +302,15 @@ class Sums:
         """What the other misses changed, in one line."""
         if (first := _of_array(shown)) is not None:
             own = _type(shown, first)
+            others = [one for known, one in self._types.items() if known != own]
             texts = (
                 # Without its path it would be read as another type of the array above.
-                text if path == first.path or not text else f"{clean(path, 40)} {text}"
-                for known, (path, text) in self._types.items()
-                if known != own
+                text if path == first.path else f"{clean(path, 40)} {text}"
+                for path, text in others
+                if text  # of most, only their number is kept
             )
             shapes = list(islice(texts, _MAX_SHAPES))
-            more = len(self._types) - (own in self._types) - len(shapes)
+            more = len(others) - len(shapes)
             # Two operations may reach one type through different arguments.
             shapes = list(dict.fromkeys(shapes))
             if more > 0:
