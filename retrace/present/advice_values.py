@@ -26,7 +26,9 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 text += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
             return text
         case model.ReuseObject(in_tree=True):
-            return f"create {who} once and reuse {it}"
+            # An argument by its name alone also holds arrays, which are others each time.
+            is_whole = not any("." in path or "[" in path for path in advice.paths)
+            return f"create {'the static data of ' if is_whole else ''}{who} once and reuse {it}"
         case model.ReuseObject(package=where):
             text = f"create {who} once, outside the loop, and pass the same object to every call"
             return text if where is None else f"{text}; if {where} creates it, report it there"

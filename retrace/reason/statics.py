@@ -152,7 +152,10 @@ def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
 
 def _differs(evidence: Evidence) -> bool:
     """Whether the programs are known to differ, so the values cannot be the same."""
-    return evidence.program is not None and evidence.program.kind not in (None, "identical")
+    kind = None if evidence.program is None else evidence.program.kind
+    if kind == "shapes-only" and Component.SHAPE in evidence.components:
+        return False  # the arrays changed size, and nothing else changed in the program
+    return kind not in (None, "identical")
 
 
 def _is_same_program(evidence: Evidence) -> bool:
