@@ -12,7 +12,6 @@ from retrace.model import Component, Function, Kind, Miss, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
-    CastCarry,
     FewSizes,
     FewValues,
     JitBlock,
@@ -133,8 +132,6 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
         sizes = pairs = None  # nothing to pad
     misses = [verdict.miss for verdict in own]
     written = _written_at(members, misses, reach)
-    if isinstance(advised, CastCarry):  # the earlier call passed what is to be changed
-        misses = [verdict.nearest for verdict in own if verdict.nearest is not None] or misses
     file, line = written or _called_from(misses)
     made = written is not None
     passing = {passing_library(v.cause, v.miss) for v in own if v.cause in about}

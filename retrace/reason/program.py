@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 
@@ -220,9 +219,8 @@ def _as_number(side: Value | None) -> float | None:
 
 
 def number(text: str) -> float | None:
-    """The number in a text, in single precision as most programs hold it, or None."""
+    """The number in a text, or None if it is not one."""
     try:
-        found = float(text)
-        return found if found.is_integer() else struct.unpack("f", struct.pack("f", found))[0]
-    except (ValueError, OverflowError):
+        return float(text)
+    except ValueError:
         return None

@@ -51,7 +51,7 @@ class Agent:
 def of_number() -> None:
     agent = Agent()
     for _ in range(4):
-        agent.rate *= 0.8  # as a float, 0.08000000000000002
+        agent.rate /= 2
         jax.jit(agent.step)(x)
 
 
