@@ -95,7 +95,8 @@ class Reach:
             for index, _ in candidate.around
             for row in self.histories[index].rows
         }
-        return [name for name in names if name not in around]
+        # An earlier step may have taken the bodies away, and this one the operations.
+        return [name for name in names if name not in around] or list(names)
 
     def functions(self, candidate: Candidate) -> list[Function]:
         """The functions that the candidate affects, without duplicates."""

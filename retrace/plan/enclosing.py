@@ -33,7 +33,8 @@ def enclosing(
         if column.family not in _FAMILIES:
             continue
         for outer, history in enumerate(histories):
-            if history.function.kind is Kind.OP and history.run == body.run:
+            is_loop = history.function.kind is Kind.OP and history.rows[0].miss.bodies
+            if is_loop and history.run == body.run:
                 for position, varying in enumerate(history.columns):
                     if varying.family == column.family and _follows(
                         history, varying, body, column

@@ -78,7 +78,7 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             return _for_each(advice)
         case model.JitAndPass():
             return _and_pass(advice)
-        case model.JitOnce(unread=unread) if unread:
+        case model.JitOnce(unread=unread) if unread and not asks:
             return (
                 f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
                 f"result: nothing in its program depends on {names(unread)}"

@@ -15,7 +15,7 @@ HELD = OF_ARGUMENTS | {Component.CLOSURE, Component.DEFAULTS}
 _PRINTS = frozenset(("debug_callback", "debug_print"))
 _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
 _PRINTED = "callback=<function _flat_callback '"
-"""The callback of a `jax.debug.print` before jax 0.9, with all that it holds: its format."""
+"""The callback of a `jax.debug.print` in jax 0.6, with all that it holds: its format."""
 _RANDOM = frozenset(("random_bits", "random_gamma", "threefry2x32", "rng_bit_generator"))
 
 
