@@ -15,7 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from retrace.model.advice import Advice, JitAndPass, LeaveOutValue, PassDecision, ToArgument
+from retrace.model.advice import (
+    Advice,
+    JitAndPass,
+    JitOnce,
+    LeaveOutValue,
+    PassDecision,
+    ToArgument,
+)
 from tests.generated.case import Case, Edit, Program, family
 
 x = np.linspace(0.5, 2.0, 4, dtype=np.float32)
@@ -93,6 +100,11 @@ def sweeps_that_jit_again(rng: Random) -> Case:
     use, rounds = _drawn(rng)
     is_partial = rng.random() < 0.5
 
+    def created(mode: str, a: float, b: float) -> Any:
+        if is_partial:
+            return jax.jit(functools.partial(_plain, use, mode=mode, a=a, b=b))
+        return jax.jit(lambda x: _plain(use, x, mode, a, b))
+
     def before() -> Any:
         found: list[Any] = []
         for mode, a, b in rounds:
@@ -111,7 +123,20 @@ def sweeps_that_jit_again(rng: Random) -> Case:
         static = [name for name in passed if name in advice.static]
         return _followed(use, kept, static, [{n: o._asdict()[n] for n in passed} for o in rounds])
 
-    return Case(f"{use} {rounds}", before, {JitAndPass: edit})
+    def once(advice: JitOnce) -> Program:
+        # One function for all rounds that differ only in what no program depends on.
+        kept: dict[tuple[Any, ...], Setting] = {}
+        for one in reversed(rounds):
+            kept[_read(advice, one)] = one
+        jitted = {read: created(*one) for read, one in kept.items()}
+        return lambda: [jitted[_read(advice, one)](x) for one in rounds]
+
+    return Case(f"{use} {rounds}", before, {JitAndPass: edit, JitOnce: once})
+
+
+def _read(advice: JitOnce, one: Setting) -> tuple[Any, ...]:
+    """The setting without what the advice says that no program depends on."""
+    return tuple(value for name, value in one._asdict().items() if name not in advice.unread)
 
 
 @family
