@@ -20,6 +20,8 @@ from retrace.capture.weak import ByObject
 from retrace.capture.wrappers import (
     bound,
     decorator,
+    first_bound,
+    jax_name_of,
     transform_name,
     unwrap_plain,
     users_argument,
@@ -54,6 +56,13 @@ class _Unwrapped:
         self.base: FunctionType | None = None
         self.maker: CodeType | None = None
         """The installed package's outermost function that holds the user's."""
+
+    @property
+    def receivers(self) -> tuple[Any, ...]:
+        """The object that is its first parameter, if that is known."""
+        if self.has_receiver:
+            return (self.receiver,)
+        return first_bound(self.base, self.bound) if self.bound and self.base else ()
 
     def through(self, kind: Kind | None, wrapper: str, outer: Any = None) -> None:
         # The outermost wrapper is what a new call recreates, so it determines the kind.
@@ -101,7 +110,6 @@ class Functions:
         name = base.__name__
         kind = found.kind or (Kind.LAMBDA if base.__code__.co_name == "<lambda>" else Kind.DEF)
         receiver = None
-        receivers = (found.receiver,) if found.has_receiver else ()
         site = definition.site
         if found.has_receiver:
             receiver = self._receiver(found.receiver, kind)
@@ -138,7 +146,7 @@ class Functions:
             receiver=receiver,
             source=definition.source,
             in_library=in_library,
-            reads=self._reads.of(base, *receivers) if traced else (),
+            reads=self._reads.of(base, *found.receivers) if traced else (),
             base=0 if base is function else self._tokens.number(base) or 0,
             decorators=tuple(found.decorators),
             around=around.names,
@@ -182,10 +190,9 @@ class Functions:
         found = unwrap(function)
         if found.base is None:
             return []
-        receivers = (found.receiver,) if found.has_receiver else ()
         # Wrappers that decorators returned run too.
         own = [(layer, None) for layer in found.layers if layer is not found.base]
-        return [*self._reads.functions(found.base, *receivers), *own]
+        return [*self._reads.functions(found.base, *found.receivers), *own]
 
     def jitted(self, function: Any, frame: FrameType) -> None:
         """Note where `jit` was called."""
@@ -388,11 +395,3 @@ def is_internal(function: Any, found: _Unwrapped | None = None) -> bool:
 def _unless_other(known: tuple[str, Value], new: tuple[str, Value]) -> tuple[str, Value]:
     """The known value, or the new one if its contents differ."""
     return known if known[1]._replace(token=new[1].token) == new[1] else new
-
-
-def jax_name_of(function: Any) -> str:
-    """JAX's name for a function."""
-    if isinstance(function, functools.partial):
-        return jax_name_of(function.func)
-    name = getattr(function, "__name__", None)
-    return name if isinstance(name, str) else "<unnamed function>"

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
+from jax.tree_util import all_leaves
 
 from retrace.capture.classes import CLASSES
 from retrace.capture.named import function_text, is_content, named_text, scalar_base
@@ -81,8 +82,13 @@ def snapshot(
     except _Cut:
         data = None
         exact = text.whole
+    is_leaf = type(data) is dict and kind is not dict and _is_leaf(value, kind)
     again = tuple(content.classes)
-    return Value(type_name(kind), printed, token(value), exact, data, again)
+    return Value(type_name(kind), printed, token(value), exact, data, again, is_leaf)
+
+
+def _is_leaf(value: object, kind: type) -> bool:
+    return not derives(kind, np.ndarray) and all_leaves((value,))
 
 
 class _Text:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from retrace.capture.held import contents, held, is_partial
+from retrace.capture.objects import array_type, attributes_of
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
 
@@ -93,3 +94,25 @@ def bound(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
     for index, value in enumerate(partial.args):
         yield (names[index] if index < len(names) else f"args[{index}]"), value
     yield from partial.keywords.items()
+
+
+def first_bound(base: FunctionType, found: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
+    """The object that a partial binds to the first parameter, which makes a function a method.
+
+    Args:
+        base: the user's own function.
+        found: the arguments that its partials bind, by parameter (`bound`).
+    """
+    code = base.__code__
+    if not found or not code.co_argcount or found[0][0] != code.co_varnames[0]:
+        return ()
+    value = found[0][1]
+    return (value,) if attributes_of(value) and array_type(value) is None else ()
+
+
+def jax_name_of(function: Any) -> str:
+    """JAX's name for a function."""
+    if isinstance(function, functools.partial):
+        return jax_name_of(function.func)
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else "<unnamed function>"

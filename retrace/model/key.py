@@ -43,6 +43,9 @@ class Value(NamedTuple):
     """Plain contents for field-by-field comparison, or None."""
     classes: tuple[Class, ...] = ()
     """Classes in it that were defined again, that is, are not the first of their name."""
+    is_leaf: bool = False
+    """Whether it is an object with contents that JAX takes for a single leaf: it cannot be
+    passed to a jitted function, but as a static argument."""
 
 
 _UNREAD = re.compile(r"\w+(?:<\w+>)?\[[\d,]*\]")

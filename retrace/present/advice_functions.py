@@ -240,7 +240,10 @@ def _for_each(advice: model.JitForEach) -> str:
             f"create {names(advice.paths)} once, jit one {quoted(advice.name)} over that, and "
             "call it"
         )
-    if advice.traced:
+    if advice.reads:
+        also = f"{names(advice.traced)} and " if advice.traced else ""
+        text += f"; pass {also}the arrays that it reads, also through what it calls, as arguments"
+    elif advice.traced:
         text += f"; pass {names(advice.traced)} as {_arguments(advice.traced)}"
     if advice.static:
         text += f"; pass {names(advice.static)} as {_arguments(advice.static, 'static')}"

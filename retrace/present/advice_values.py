@@ -24,6 +24,12 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
             if advice.type is not None:
                 text += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
+            if advice.held:
+                many = len(advice.held) > 1
+                text += (
+                    f", and create {names(advice.held)} once: {'they are' if many else 'it is'} "
+                    f"equal only to {'themselves' if many else 'itself'}"
+                )
             return text
         case model.ReuseObject(in_tree=True):
             # An argument by its name alone also holds arrays, which are others each time.
@@ -209,6 +215,11 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         text += f"; and create {quoted(advice.function)} once"
     if advice.unread:
         text += f"; leave out {names(advice.unread)}, which no constant depends on"
+    if advice.type is not None:
+        text += (
+            f"; and keep one {quoted(advice.type)}, or give it an `__eq__` and a `__hash__` "
+            f"without {it}: a new one is another key"
+        )
     return text
 
 

@@ -241,8 +241,10 @@ def _function(change: Change, advice: Advice | None) -> str:
     if isinstance(advice, model.JitForEach):
         each = f"one {_who(change)} for each {names(advice.paths)}"
         once = f"create {names(advice.paths)} once" if advice.same else each
+        arrays = ["the arrays that it reads"] if advice.reads else []
         held = (*advice.traced, *advice.static)
-        return f"{once}, pass {names(held)}" if held else once
+        passed = [names(held), *arrays] if held else arrays
+        return f"{once}, pass {' and '.join(passed)}" if passed else once
     held = change.held
     if isinstance(advice, model.JitAndPass):
         # What cannot be passed, such as a function that it holds, is left out of these.

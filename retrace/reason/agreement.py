@@ -124,6 +124,7 @@ def _for_each_call(found: list[JitForEach]) -> JitForEach:
     return found[0].changed(
         paths=kept or tuple(paths),
         same=all(one.same for one in found),
+        reads=any(one.reads for one in found),
         unexplained=any(one.unexplained for one in found),
         traced=tuple(name for name in traced if name not in static),
         static=static,

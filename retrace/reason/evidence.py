@@ -90,6 +90,17 @@ def is_function(change: Change) -> bool:
     return types_of(change)[1].rpartition(".")[2] in _FUNCTIONS
 
 
+def is_by_identity(change: Change) -> bool:
+    """Whether both sides of a change are objects that only equal themselves."""
+    return all(
+        side is not None and _BY_IDENTITY.fullmatch(str(side.token)) for side in values_of(change)
+    )
+
+
+_BY_IDENTITY = re.compile(r".*#\d+")
+"""The token of an object that only equals itself."""
+
+
 def is_another_function(change: Change) -> bool:
     """Whether a function holds or reads another function with different code."""
     old, new = values_of(change)
@@ -106,7 +117,7 @@ def is_arrays(change: Change) -> bool:
 
 def holds_arrays(value: Value) -> bool:
     """Whether a value is an array, or a tree of arrays and numbers."""
-    return _is_arrays(value.data or value.text)
+    return not value.is_leaf and _is_arrays(value.data or value.text)
 
 
 def _is_arrays(data: object) -> bool:

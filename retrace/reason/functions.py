@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from retrace.compare.equality import type_name
 from retrace.model import (
-    Change,
-    Component,
-    Dim,
     Function,
     Kind,
     Miss,
-    ShapeChange,
     Stage,
     Value,
 )
 from retrace.model.advice import (
     Advice,
     DefineBodyOnce,
-    FewMapped,
     JitAndPass,
     JitForEach,
     JitOnce,
@@ -27,8 +20,6 @@ from retrace.model.advice import (
     KeepMethod,
     KeepTraced,
     Library,
-    OneConfig,
-    OneOption,
     OneReceiver,
     OwnCell,
     PassState,
@@ -36,18 +27,15 @@ from retrace.model.advice import (
     Proof,
     What,
 )
-from retrace.model.parts import CONTEXT
 from retrace.reason import rules, values
 from retrace.reason.evidence import (
     Evidence,
     holds_arrays,
-    named_changes,
     package_of,
-    paths,
     values_of,
 )
 from retrace.reason.held import Held, is_below
-from retrace.reason.program import Comparison
+from retrace.reason.program import Comparison, proof_of
 from retrace.reason.traits import looks_the_same, made_in_call
 from retrace.reason.values import is_no_argument, is_plain_type
 
@@ -169,8 +157,10 @@ def _captures_more(held: Held, program: Comparison | None) -> bool:
     return program.captures_besides({side.token for side in sides if side is not None})
 
 
-def _passing_partial(function: Function, held: Held, program: Comparison | None) -> JitAndPass:
-    """Pass what it binds as arguments.
+def _passing_partial(
+    function: Function, held: Held, program: Comparison | None
+) -> JitAndPass | JitForEach:
+    """Pass what it binds as arguments, but keep it for an object, which JAX does not trace.
 
     Whether unchanged values affect the program is unknown. They become static, which always
     works.
@@ -181,13 +171,30 @@ def _passing_partial(function: Function, held: Held, program: Comparison | None)
     else:
         advised = JitAndPass(name=function.name, what=What.PARTIAL, proof=Proof.PROGRAM)
         traced, static = [], []
+    objects: list[str] = []
     for name, value in function.bound:
-        if any(one == name or one.startswith((f"{name}.", f"{name}[")) for one in held.names):
-            continue
-        if _is_static(value):
+        if any(one == name or is_below(one, (name,)) for one in held.names):
+            if _is_object(value) and name not in held.names:
+                objects.append(name)
+        elif _is_static(value):
             static.append(name)
         elif holds_arrays(value):
             traced.append(name)
+        elif _is_object(value):
+            objects.append(name)
+    if objects:
+        reads = _captures_more(held, program)
+        return JitForEach(
+            name=function.name,
+            what=What.PARTIAL,
+            paths=(*objects, *advised.inject),
+            same=False,
+            traced=tuple(traced),
+            static=tuple(static),
+            reads=reads,
+            unexplained=advised.unexplained,
+            proof=Proof.MEANING if reads else advised.proof,
+        )
     return JitAndPass(
         name=function.name,
         what=What.PARTIAL,
@@ -204,6 +211,17 @@ def _passing_partial(function: Function, held: Held, program: Comparison | None)
 
 def _is_static(value: Value) -> bool:
     return is_plain_type(value.type) or value.type.rpartition(".")[2] in ("function", "type")
+
+
+def _is_object(value: Value) -> bool:
+    """Whether it is an object of a class of the user's or a library's, and no arrays."""
+    module, _, name = value.type.rpartition(".")
+    return (
+        bool(module)
+        and not name.endswith("function")
+        and name not in ("method", "partial", "type")
+        and not holds_arrays(value)
+    )
 
 
 def _may_differ(program: Comparison | None) -> bool:
@@ -260,75 +278,6 @@ def _differs(evidence: Evidence) -> bool:
     return Held(evidence.changes).found or (program is not None and program.kind != "identical")
 
 
-def options(components: tuple[Component, ...], evidence: Evidence) -> Advice:
-    """What to do if the options of `jit` changed."""
-    found = tuple(paths(evidence.changes, *components))
-    return OneOption(paths=found, name=evidence.miss.function.name, proof=Proof.MEANING)
-
-
-def config(components: tuple[Component, ...], evidence: Evidence) -> Advice:
-    """What to do if JAX's configuration changed."""
-    nearest = evidence.nearest
-    if axes := _remapped(evidence.changes, components):
-        wasted = evidence.program is not None and evidence.program.is_wasted
-        followed = [
-            change.path
-            for change in evidence.changes
-            if isinstance(change, ShapeChange)
-            and {(a, b) for _, a, b in change.resized or ((0, 0, 0),)} <= {*axes.values()}
-        ]
-        return FewMapped(
-            paths=(*paths(evidence.changes, *components), *followed),
-            name=evidence.miss.function.name,
-            axes=tuple(axes),
-            proof=Proof.PROGRAM if wasted else Proof.KEY,
-        )
-    later = _are_defined_later(evidence.changes, components)
-    return OneConfig(
-        paths=tuple(paths(evidence.changes, *components)),
-        in_thread=not later and nearest is not None and nearest.thread != evidence.miss.thread,
-        defined_later=later,
-        proof=_proof(evidence.program),
-    )
-
-
-def _are_defined_later(changes: tuple[Change, ...], components: tuple[Component, ...]) -> bool:
-    """Whether JAX did not have these settings at the earlier call.
-
-    A key holds every setting that exists, also those that nobody set. Importing a module of JAX
-    that defines more of them, like Pallas, makes all functions miss once.
-    """
-    of_process = {name for row in CONTEXT for name in row.of_process}
-    own = named_changes(changes, components)
-    return bool(own) and all(
-        change.old is None and change.new is not None and change.path not in of_process
-        for change in own
-    )
-
-
-def _remapped(
-    changes: tuple[Change, ...], components: tuple[Component, ...]
-) -> dict[str, tuple[Dim, Dim]]:
-    """The named axes being mapped over, if only their sizes changed in the settings.
-
-    Each size is a separate entry, as with array sizes.
-    """
-    own = named_changes(changes, components)
-    if len(own) != 1 or own[0].path != "axis_env":
-        return {}
-    sides = [value and value.data for value in (own[0].old, own[0].new)]
-    old, new = [cast(dict[str, Dim], side) if isinstance(side, dict) else {} for side in sides]
-    if old.keys() != new.keys():
-        return {}
-    return {axis: (old[axis], size) for axis, size in new.items() if old[axis] != size}
-
-
-def _proof(program: Comparison | None) -> Proof:
-    if program is None:
-        return Proof.KEY
-    return Proof.PROGRAM if program.is_wasted else Proof.MEANING
-
-
 def hidden(evidence: Evidence) -> Advice:
     """What to do about a function that reads something other than its arguments."""
     return PassState(name=evidence.miss.function.name)
@@ -347,7 +296,7 @@ def body(evidence: Evidence) -> Advice:
             is_body=True,
             proof=Proof.MEANING,
         )
-    proof = _proof(evidence.program)
+    proof = proof_of(evidence.program)
     holds = rules.held_otherwise(evidence.changes)
     if proof is Proof.KEY and holds:
         proof = Proof.MEANING

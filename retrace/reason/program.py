@@ -8,6 +8,7 @@ from functools import cached_property
 from retrace.compare.equation import primitive
 from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, FieldChange, Listing, Miss, Value, ValueChange
+from retrace.model.advice import Proof
 from retrace.model.parts import OF_ARGUMENTS
 
 HELD = OF_ARGUMENTS | {Component.CLOSURE, Component.DEFAULTS}
@@ -201,6 +202,13 @@ class Comparison:
         """Primitives that hold a changed number in a place where an array cannot go."""
         found = self.difference
         return frozenset() if found is None else found.fixed
+
+
+def proof_of(program: Comparison | None) -> Proof:
+    """How well it is known that a call with nothing else changed needs no other program."""
+    if program is None:
+        return Proof.KEY
+    return Proof.PROGRAM if program.is_wasted else Proof.MEANING
 
 
 def numbers(change: Change) -> tuple[float | None, float | None]:

@@ -28,6 +28,7 @@ from retrace.reason.evidence import (
     Evidence,
     is_another_function,
     is_array_type,
+    is_by_identity,
     is_function,
     is_number,
     is_numeric,
@@ -41,8 +42,6 @@ from retrace.reason.program import numbers
 from retrace.reason.traits import is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
 
-_BY_IDENTITY = re.compile(r".*#\d+")
-"""The token of an object that only equals itself."""
 _FIELD = re.compile(r"\.(\w+)")
 
 
@@ -186,13 +185,13 @@ def _unused(
                 return None  # one number in two types
         else:
             return OneType(paths=_paths(own), proof=Proof.PROGRAM)
-    equal = [str(side and side.token) for change in own for side in (change.old, change.new)]
-    by_identity = all(map(_BY_IDENTITY.fullmatch, equal))
+    type_ = type_name(types_of(own[0])[1]) if all(map(is_by_identity, own)) else None
     return LeaveOutValue(
         paths=_paths(found),
         name=evidence.miss.function.name,
         in_tree=in_tree,
-        type=type_name(types_of(own[0])[1]) if by_identity else None,
+        type=type_,
+        held=() if type_ is None else tuple(path for path in held_functions(own[0]) if path),
         proof=Proof.PROGRAM,
     )
 

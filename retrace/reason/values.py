@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, cast
 
+from retrace.compare.equality import type_name
 from retrace.model import JSON, Change, Component
 from retrace.model.advice import (
     Advice,
@@ -23,6 +24,7 @@ from retrace.reason.evidence import (
     Evidence,
     innermost,
     is_arrays,
+    is_by_identity,
     is_function,
     types_of,
     values_of,
@@ -88,9 +90,12 @@ def _as_arguments(
     held = tuple([c for c in changes if c.component in HELD and is_function(c)])
     functions = [path for path in _objects(held, amounts) if path is not None]
     objects = [path for path in _objects(changes, amounts) if path not in functions]
+    outside = tuple(path for path in objects if path is not None)
+    kept = [one for one in changes if one.path in outside and is_by_identity(one)]
     return ToArgument(
         paths=_paths(amounts),
-        outside=tuple(path for path in objects if path is not None),
+        outside=outside,
+        type=type_name(types_of(kept[0])[1]) if kept else None,
         function=functions[0] if functions else None,
         computed=not constants,
         fixed=tuple(sorted(program.fixed)),

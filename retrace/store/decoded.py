@@ -30,7 +30,9 @@ def value(row: Any) -> Value:
     type_, shown, token, exact, data, *later = row
     _check_depth(data, _MAX_DEPTH)
     classes = tuple(map(class_, later[0])) if later else ()
-    return Value(text(type_), text(shown), text_or_none(token), bool(exact), data, classes)
+    is_leaf = len(later) > 1 and bool(later[1])
+    token = text_or_none(token)
+    return Value(text(type_), text(shown), token, bool(exact), data, classes, is_leaf)
 
 
 def class_(row: Any) -> Class:

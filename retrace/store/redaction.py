@@ -344,7 +344,8 @@ class Redaction:
             content = value.token if cut else repr(value.data)
             text = f"<redacted {self._hash(4, 'text', site, name, text, str(content))}>"
         token = self._token(site, name, value.token)
-        return Value(value.type, text, token, value.exact, None, self._classes(value))
+        classes = self._classes(value)
+        return Value(value.type, text, token, value.exact, None, classes, value.is_leaf)
 
     def _classes(self, value: Value) -> tuple[Class, ...]:
         return tuple(map(self._class, value.classes))

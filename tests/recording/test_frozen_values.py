@@ -23,6 +23,7 @@ import pytest
 from retrace.model.advice import (
     FewValues,
     JitAndPass,
+    JitForEach,
     JitOnce,
     KeepBound,
     PlaceFirst,
@@ -89,6 +90,46 @@ def test_what_a_bound_method_reads_is_to_be_passed(
     assert (advised.traced, advised.reads) == (passed, reads)
     assert ("self.rate" if passed else "arrays") in title(step.proposal)
     assert "jax.jit(..." in sentence(step.proposal)
+
+
+def of_number_in_partial() -> None:
+    agent = Agent()
+    for _ in range(4):
+        agent.rate /= 2
+        jax.jit(functools.partial(Agent.step, agent))(x)
+
+
+def of_array_in_partial() -> None:
+    agent = Agent()
+    for number in range(4):
+        agent.target = jnp.full(4, float(number))
+        jax.jit(functools.partial(Agent.follow, agent))(x)
+
+
+def of_nothing_in_partial() -> None:
+    agent = Agent()
+    for _ in range(4):
+        jax.jit(functools.partial(Agent.step, agent))(x)
+
+
+@pytest.mark.parametrize(
+    ("program", "passed", "reads"),
+    [
+        (of_number_in_partial, ("self.rate",), False),
+        (of_array_in_partial, (), True),
+        (of_nothing_in_partial, (), False),
+    ],
+)
+def test_what_a_function_over_an_object_reads_is_passed_and_not_the_object(
+    judge_all: JudgeAll, program: Callable[[], object], passed: tuple[str, ...], reads: bool
+) -> None:
+    # JAX refuses an object that it has no flattening for.
+    recording, verdicts = judge_all(program)
+    (step,) = [one for one in plan(recording, verdicts).steps if one.functions[0] in vars(Agent)]
+    advised = step.proposal.advice
+    assert isinstance(advised, JitForEach)
+    assert (advised.paths, advised.traced, advised.static) == (("self",), passed, ())
+    assert (advised.reads, advised.same) == (reads, False)
 
 
 def test_a_method_that_reads_what_is_not_known_asks(judge_all: JudgeAll) -> None:

@@ -90,6 +90,8 @@ class JitForEach(OfFunction):
     traced: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     """Other values that it holds and that should be passed."""
+    reads: bool = False
+    """Whether it also reads arrays that have no name here."""
     unexplained: bool = False
     """Whether its program is another one although nothing recorded of what it holds is."""
 

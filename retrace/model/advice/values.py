@@ -15,6 +15,8 @@ class LeaveOutValue(Advice):
     in_tree: bool
     type: str | None = None
     """The class that compares by identity and also needs an `__eq__`."""
+    held: tuple[str, ...] = ()
+    """Functions inside it, each of which only equals itself."""
 
 
 class ReuseObject(Advice):
@@ -111,6 +113,8 @@ class ToArgument(Advice):
     """Whether calls passed it as several types, each of which would need its own program."""
     unread: tuple[str, ...] = ()
     """What changed along with it but is not a constant of the program."""
+    type: str | None = None
+    """The class of the static object that holds it, if each object of it only equals itself."""
 
 
 class PrintOutside(Advice):

@@ -6,7 +6,7 @@ from functools import partial
 
 from retrace.model import Component
 from retrace.model.parts import OF_ARGUMENTS
-from retrace.reason import arrays, functions, statics, values
+from retrace.reason import arrays, settings, statics, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
 from retrace.reason.rules import in_key
@@ -47,12 +47,12 @@ JIT_OPTIONS_CHANGED = Card(
     components=_OPTIONS,
     settled=perhaps,  # one program that donates and one that does not may both be intended
     avoidable=perhaps,
-    advice=partial(functions.options, _OPTIONS),
+    advice=partial(settings.options, _OPTIONS),
 )
 CONFIG_CHANGED = Card(
     components=_CONFIG,
     avoidable=perhaps,
-    advice=partial(functions.config, _CONFIG),
+    advice=partial(settings.config, _CONFIG),
 )
 STATIC_ARGUMENT_CHANGED = Card(
     components=_STATIC,
