@@ -194,7 +194,7 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
         return (
             f"jit {around} once{each}{given}, and call that: {names(bodies)} cannot be created "
             f"once, since {names(holds)} {'differ' if len(holds) > 1 else 'differs'}; what a "
-            f"jitted function only reads stays as it was first{rest}"
+            f"jitted function only reads stays as it was first{_static(advice.integers)}{rest}"
         )
     what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
     what = f"the partial of {what}" if advice.partial and len(bodies) == 1 else what
@@ -204,6 +204,13 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
         f"served if {what} {is_made} once, at module level"
         f"{', and what differs is passed in' if asks else ''}"
     )
+
+
+def _static(integers: tuple[str, ...]) -> str:
+    if not integers:
+        return ""
+    it = "them" if len(integers) > 1 else "it"
+    return f"; {names(integers)} must be static if a shape depends on {it}"
 
 
 _RENAMES = "; only the names of its results differ each time: give those outside of it"

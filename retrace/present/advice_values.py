@@ -201,7 +201,7 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         held = {name for name in advice.fixed if not name.startswith("custom_")}
         other = "`jax.lax.dynamic_slice`" if "slice" in held else "`jnp.power`"
         if held:
-            text += f", if it may be written with {other}"
+            text += f", if it may be written with {other} (an `if` on {it} stays outside)"
         else:
             text += ", and the rule of a custom gradient, if that can take an array"
     elif advice.computed:

@@ -297,7 +297,9 @@ def _held(change: Change, advice: Advice) -> str:
     held = advice.held if isinstance(advice, model.PassHeld) else ()
     if held:
         return f"pass {listed([quoted(one) for one in held])} along with {_what(change)}"
-    return f"pass what {_what(change)} holds"
+    rest = [one for one in change.paths if one not in advice.paths]
+    few = f", few values of {names(rest)}" if rest else ""
+    return f"pass what {names(advice.paths)} hold{'' if len(advice.paths) > 1 else 's'}{few}"
 
 
 def _init(advice: Advice) -> str:

@@ -321,9 +321,16 @@ def body(evidence: Evidence) -> Advice:
         made=made,
         numbers=tuple(name for name in held.numbers if is_below(name, made)),
         inject=tuple(name for name in each if name in inject),
+        integers=_integers(bodies, holds),
         untraceable=evidence.miss.call_site is not None and evidence.miss.call_site.untraceable,
         proof=Proof.MEANING if holds else proof,  # the function around it may take functions
     )
+
+
+def _integers(bodies: tuple[Function, ...], differing: tuple[str, ...]) -> tuple[str, ...]:
+    found = [(name, value) for body in bodies for name, value in body.closure]
+    integers = [name for name, value in found if value.type == "int" and name not in differing]
+    return tuple(dict.fromkeys(integers))
 
 
 def _wraps_kept(evidence: Evidence) -> str | None:

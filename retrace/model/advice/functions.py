@@ -207,5 +207,7 @@ class DefineBodyOnce(Advice):
     """These numbers."""
     inject: tuple[str, ...] = ()
     """Optax optimizers among those, whose state can hold the numbers that differ instead."""
+    integers: tuple[str, ...] = ()
+    """Integers that they close over and that were the same each time: perhaps sizes."""
     untraceable: bool = False
     """Whether the function around it prints, or does something else that cannot be traced."""
