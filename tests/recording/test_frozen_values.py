@@ -21,13 +21,16 @@ import numpy as np
 import pytest
 
 from retrace.model.advice import (
+    DefineBodyOnce,
     FewValues,
     JitAndPass,
     JitForEach,
     JitOnce,
     KeepBound,
+    LeaveOutValue,
     PlaceFirst,
     Proof,
+    ToArgument,
     ToArray,
 )
 from retrace.plan.order import plan
@@ -325,3 +328,85 @@ def test_an_array_that_was_placed_first_is_to_be_placed_later(judge_all: JudgeAl
     last = judge_all(program)[1][-1]
     assert isinstance(last.fix, PlaceFirst)
     assert last.fix.later
+
+
+def _tower(v: Any) -> Any:
+    return jnp.sin(jnp.cos(v) * 2).sum()
+
+
+class Clip:
+    """Each object is equal only to itself."""
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def __call__(self, v: Any) -> Any:
+        return _tower(v) * self.most
+
+
+class Trainer:
+    def __init__(self, fold: int) -> None:
+        self.fold, self.update = fold, lambda v: v * 2
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, v: Any) -> Any:
+        return self.update(_tower(v))
+
+
+def test_an_object_that_only_equals_itself_is_told_beside_the_number_in_it(
+    judge_all: JudgeAll,
+) -> None:
+    def program() -> None:
+        for most in (1.0, 2.0, 3.0, 4.0):
+            Clip(most)(x)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, ToArgument)
+    assert (last.fix.paths, last.fix.outside) == (("self.most",), ("self",))
+    assert "Clip" in str(last.fix.type)
+
+
+def test_an_object_that_is_compared_by_value_is_not_to_be_kept(judge_all: JudgeAll) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        most: float
+
+    @functools.partial(jax.jit, static_argnames="config")
+    def clipped(v: Any, config: Config) -> Any:
+        return _tower(v) * config.most
+
+    def program() -> None:
+        for most in (1.0, 2.0, 3.0, 4.0):
+            clipped(x, config=Config(most))
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, ToArgument)
+    assert (last.fix.paths, last.fix.type) == (("config.most",), None)
+
+
+def test_functions_in_an_object_to_compare_by_value_are_named(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for fold in range(4):
+            Trainer(fold).step(x)
+
+    last = judge_all(program)[1][-1]
+    assert isinstance(last.fix, LeaveOutValue)
+    assert last.fix.held == ("self.update",)
+
+
+def test_integers_of_a_loop_to_be_jitted_around_are_told(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for rate in (0.1, 0.2, 0.3, 0.4):
+            _run(rate, 3)
+
+    def _run(rate: float, size: int) -> Any:
+        def step(v: Any, k: Any) -> Any:
+            return v * rate + jnp.zeros(size), k
+
+        return jax.lax.scan(step, jnp.zeros(size), x)
+
+    found = [one.fix for one in judge_all(program)[1] if isinstance(one.fix, DefineBodyOnce)]
+    assert found
+    assert found[-1].holds == ("rate",)
+    assert found[-1].integers == ("size",)
