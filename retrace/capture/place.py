@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 
+from retrace.capture.installed import installed_package
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.loops import LoopCode, loops, repeats
 from retrace.capture.loops import around as inside
@@ -89,7 +90,7 @@ def _owner(filename: str) -> Owner:
         return _LIBRARY if filename.startswith("<frozen") else _USER
     if filename.startswith(_LIBRARIES) or f"{os.sep}site-packages{os.sep}" in filename:
         return _LIBRARY
-    return _USER
+    return _USER if installed_package(filename) is None else _LIBRARY
 
 
 def source_lines(filename: str) -> list[str]:
@@ -280,6 +281,7 @@ def _package(filename: str) -> str | None:
     for folder in ("site-packages", "dist-packages"):
         if found is None and folder in parts[:-1]:
             found = parts[parts.index(folder) + 1].removesuffix(".py")
+    found = found or installed_package(filename)
     if len(_packages) > 10_000:
         _packages.clear()
     _packages[filename] = found

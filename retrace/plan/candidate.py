@@ -11,6 +11,7 @@ from retrace.causes import Cause
 from retrace.model import Function, Kind, Listing, Verdict
 from retrace.model.advice import (
     JitAndPass,
+    JitForEach,
     Library,
     LoopInProgram,
     OneType,
@@ -175,13 +176,15 @@ def _is_rolled(history: History, column: Column) -> bool:
 
 
 def _static(history: History) -> frozenset[str]:
-    """The captured values that become static arguments, each value with its own program."""
-    return frozenset(
-        _root(name)
-        for row in history.rows
-        if isinstance(row.fix, JitAndPass)
-        for name in row.fix.static
-    )
+    """The captured values of which each keeps its own program, as static arguments do."""
+    found: set[str] = set()
+    for row in history.rows:
+        match row.fix:
+            case JitAndPass(static=names) | JitForEach(by_value=True, paths=names):
+                found.update(map(_root, names))
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _root(name: str) -> str:

@@ -242,6 +242,12 @@ def _whom(advice: OfFunction) -> str:
 
 def _for_each(advice: model.JitForEach) -> str:
     text = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
+    if advice.injects:
+        return (
+            f"create the optimizer of {quoted(advice.name)} once with "
+            "`optax.inject_hyperparams`, which keeps what differs as arrays in its state, set it "
+            f"there, and jit its {quoted(advice.name)} once; or {text}"
+        )
     if advice.same:
         text = (
             f"create {names(advice.paths)} once, jit one {quoted(advice.name)} over that, and "

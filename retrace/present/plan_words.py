@@ -238,6 +238,8 @@ def _function(change: Change, advice: Advice | None) -> str:
         return f"create {_who(change)} once{passed}, inject hyperparameters"
     if isinstance(advice, model.Library) and advice.holder:
         return f"keep one {quoted(advice.holder)}"
+    if isinstance(advice, model.JitForEach) and advice.injects:
+        return f"create the optimizer of {_who(change)} once, inject hyperparameters"
     if isinstance(advice, model.JitForEach):
         each = f"one {_who(change)} for each {names(advice.paths)}"
         once = f"create {names(advice.paths)} once" if advice.same else each

@@ -71,6 +71,8 @@ def made_again(evidence: Evidence) -> Advice:
     # Nothing in an equal program depends on the values that differ.
     is_read = bool(held.functions) or program is None or program.kind != "identical"
     if _captures_more(held, program) or (held.found and is_read):
+        if function.in_library and held.found:
+            return _kept_for_each(function, what, held, program)
         return _passing_captured(function, what, held, program)
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         return OwnCell(name=name, what=what)
@@ -83,6 +85,23 @@ def made_again(evidence: Evidence) -> Advice:
         calls_back=program is not None and not program.hashes_differ and program.calls_back,
         unread=tuple(name for name in held.names if name not in held.alike),
         proof=proof,
+    )
+
+
+def _kept_for_each(
+    function: Function, what: What, held: Held, program: Comparison | None
+) -> JitForEach:
+    """Keep a library's function for each of what it holds: it has no parameters for that."""
+    optax = package_of(function.file) == "optax" and function.name in ("update", "update_fn")
+    injects = optax and bool(held.numbers) and not held.plain and _is_traced(program)
+    return JitForEach(
+        name=function.name,
+        what=what,
+        paths=held.names,
+        same=False,
+        by_value=not injects,
+        injects=injects,
+        proof=Proof.MEANING if _captures_more(held, program) else Proof.KEY,
     )
 
 

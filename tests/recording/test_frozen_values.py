@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from retrace.model.advice import (
@@ -410,3 +411,23 @@ def test_integers_of_a_loop_to_be_jitted_around_are_told(judge_all: JudgeAll) ->
     assert found
     assert found[-1].holds == ("rate",)
     assert found[-1].integers == ("size",)
+
+
+def test_what_a_library_s_function_holds_is_not_to_be_passed_to_it(judge_all: JudgeAll) -> None:
+    updates, state = {"w": x}, optax.EmptyState()
+
+    def program() -> None:
+        for most in (1.0, 2.0, 3.0):
+            jax.jit(optax.clip_by_global_norm(most).update)(updates, state)
+        for first in (1.0, 2.0, 3.0):
+            jax.jit(optax.exponential_decay(first, 10, 0.5))(3)
+
+    recording, verdicts = judge_all(program)
+    steps = {step.functions[0]: step for step in plan(recording, verdicts).steps}
+    clip, decay = steps["update_fn"].proposal.advice, steps["schedule"].proposal.advice
+    assert isinstance(clip, JitForEach)
+    assert isinstance(decay, JitForEach)
+    assert (clip.injects, clip.by_value) == (True, False)
+    assert (decay.injects, decay.by_value) == (False, True)
+    # Each value has a function of its own, so keeping them saves nothing here.
+    assert steps["schedule"].alone.calls.low == 0

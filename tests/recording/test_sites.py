@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -570,3 +572,24 @@ def test_a_number_that_became_an_array_is_to_be_one_at_every_call(judge_all: Jud
         assert verdict.fix.paths == ("rate",) and verdict.fix.mixed
         (change,) = (one for one in verdict.changes if isinstance(one, NamedChange))
         assert "an array" in detail(change).split(" -> ")
+
+
+def test_packages_in_a_folder_of_their_own_belong_to_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge_all: JudgeAll
+) -> None:
+    # As `pip install --target` leaves them; a module of the user's lies beside them.
+    (tmp_path / "soft").mkdir()
+    for name in ("soft/__init__.py", "ours.py"):
+        (tmp_path / name).write_text("def plus(x): return x + 1\n")
+    (tmp_path / "soft-1.0.dist-info").mkdir()
+    record = '"soft/__init__.py",sha256=0,26\nsoft-1.0.dist-info/RECORD,,\n../../bin/soft,,\n'
+    (tmp_path / "soft-1.0.dist-info" / "RECORD").write_text(record)
+    monkeypatch.syspath_prepend(str(tmp_path))  # pyright: ignore[reportUnknownMemberType]
+    soft, ours = importlib.import_module("soft"), importlib.import_module("ours")
+
+    def program() -> None:
+        jax.jit(soft.plus)(X)
+        jax.jit(ours.plus)(X)
+
+    found = [miss.function.in_library for miss in judge_all(program)[0].misses]
+    assert found == [True, False]

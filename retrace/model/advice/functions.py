@@ -92,6 +92,10 @@ class JitForEach(OfFunction):
     """Other values that it holds and that should be passed."""
     reads: bool = False
     """Whether it also reads arrays that have no name here."""
+    by_value: bool = False
+    """Whether these are values: for each of them the program is its own."""
+    injects: bool = False
+    """Whether it belongs to an optax optimizer, whose state can hold what differs instead."""
     unexplained: bool = False
     """Whether its program is another one although nothing recorded of what it holds is."""
 
