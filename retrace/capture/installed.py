@@ -18,8 +18,9 @@ def installed_package(filename: str) -> str | None:
         filename: of a code object.
     """
     for folder in list(sys.path):
-        inside = os.path.join(folder, "") if folder else os.path.join(os.getcwd(), "")
-        if filename.startswith(inside):
+        # A path hook takes anything; only a folder's name is of use here.
+        inside = os.path.join(folder, "") if type(folder) is str and folder else None
+        if inside is not None and filename.startswith(inside):
             top = filename[len(inside) :].partition(os.sep)[0].removesuffix(".py")
             if top in _installed_into(inside):
                 return top
