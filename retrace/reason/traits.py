@@ -215,6 +215,10 @@ def _holds_another_function(changes: tuple[Change, ...]) -> bool:
     )
 
 
+_MIN_FOLD = 8
+"""Rows from which a difference of one is no accident. Smaller batches may well lack one."""
+
+
 def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:
     """Whether only a leading axis got shorter within one loop, as at the end of a dataset.
 
@@ -238,7 +242,12 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
         if (grown(old[0], new[0]) or 0) >= 0 or size not in (None, (old[0], new[0])):
             return False
         size = old[0], new[0]
-    return size is not None
+    return size is not None and not _is_one_split(*size)
+
+
+def _is_one_split(old: Dim, new: Dim) -> bool:
+    """Whether these look like folds of a dataset, which differ by one row, not like batches."""
+    return grown(old, new) == -1 and isinstance(new, int) and new >= _MIN_FOLD
 
 
 def looks_equal(change: Change) -> bool:
