@@ -41,7 +41,7 @@ _MAX_CONTAINERS = 4
 _MAX_DATA = 200
 _MAX_INTEGER_BITS = 64
 """In bits."""
-_MAX_BYTES = 4096
+_MAX_BYTES = 64 * 1024
 """Maximum size of a numpy array whose content is hashed; larger ones are identified by object."""
 
 _SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))

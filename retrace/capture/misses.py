@@ -154,7 +154,7 @@ class Misses:
             mark(interface, None)
             self._journal.replace(number, function, key, fields)
             return number
-        bodies = [self._functions.describe(body) for body in given_bodies]
+        bodies = [self._functions.describe(body, traced=True) for body in given_bodies]
         function = at_line(function, seen.site, bodies)
         number = self._numbers()
         mark(call.frame, number)
@@ -166,7 +166,7 @@ class Misses:
         known = self._bodies.pop(number, None)
         for body in given:
             if known is None or known.object != self._tokens.number(body):
-                known = self._functions.describe(body)
+                known = self._functions.describe(body, traced=True)
             yield known
 
     def of_body(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
@@ -183,7 +183,7 @@ class Misses:
             return None
         stack = stack_of(interface)
         seen = around(stack)
-        bodies = [self._functions.describe(body) for body in given or (traced,)]
+        bodies = [self._functions.describe(body, traced=True) for body in given or (traced,)]
         name = interface.f_code.co_qualname.split(".")[0]
         function = at_line(self._functions.describe(None, name), seen.site, bodies)
         number = self._numbers()

@@ -38,7 +38,7 @@ DTYPES: frozenset[type] = frozenset(
     [type(np.dtype(code)) for code in f"?{np.typecodes['AllInteger']}{np.typecodes['AllFloat']}"]
 )
 """The classes of NumPy's dtypes of numbers. Each has two instances, one per byte order."""
-CONTENT = 64 * 1024
+CONTENT = 512 * 1024
 """The content of numpy arrays up to this number of bytes is hashed."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import linecache
@@ -308,9 +309,22 @@ def line_at(code: CodeType, at: int) -> int:
 
 _UNTRACEABLE = frozenset(
     ("block_until_ready", "bool", "breakpoint", "device_get", "float", "info", "input", "int")
-) | {"item", "open", "perf_counter", "plt", "print", "savefig", "show", "tolist", "tqdm"}
+) | {"item", "next", "open", "perf_counter", "plt", "print", "savefig", "show", "tolist", "tqdm"}
 """Names of operations that fail on tracers, or that under tracing would run only once."""
+_STORES = tuple([dis.opmap[name] for name in ("STORE_ATTR", "STORE_GLOBAL")])
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def _changes_objects(code: CodeType) -> bool:
+    """Whether a function sets attributes, as `self.key` where it draws random numbers.
+
+    Traced, it would set them once, to tracers. `__init__` is no function to be jitted.
+    """
+    if code.co_name in ("__init__", "<module>"):
+        return False
+    # Each instruction takes two bytes, its number first; those of its cache are zero.
+    instructions = code.co_code[::2]
+    return any(one in instructions for one in _STORES)
 
 
 def site_of_line(
@@ -321,7 +335,9 @@ def site_of_line(
     if known is not None and known.function == code.co_qualname:
         return known
     file = code.co_filename
-    untraceable = not _UNTRACEABLE.isdisjoint(code.co_names) or bool(code.co_flags & _GENERATOR)
+    untraceable = not _UNTRACEABLE.isdisjoint(code.co_names) or (
+        bool(code.co_flags & _GENERATOR) or _changes_objects(code)
+    )
     found = CallSite(
         shown(file),
         line,

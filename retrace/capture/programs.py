@@ -108,7 +108,8 @@ def numbered(found: Transcript, number_of: Callable[[object], int | None]) -> Pr
         found: the program as it was written down.
         number_of: returns the number of an object in this process.
     """
-    arrays = tuple(map(number_of, found.arrays))
+    # A large array of NumPy is compared with no other: its content may change in place.
+    arrays = (*map(number_of, found.arrays), *[None] * len(found.large))
     return found.program._replace(arrays=arrays, held=tuple(map(number_of, found.held)))
 
 

@@ -19,7 +19,7 @@ from retrace.model.row import Row
 _MAX_DEPTH = 40
 _MAX_EQUATIONS = 100_000
 """Maximum number of equations compared."""
-_MAX_STEPS = 8
+_MAX_STEPS = 200
 
 
 class Step(Row):
@@ -50,6 +50,8 @@ class Along(Row):
     """Whether a result has the axis, so that added rows come back."""
     counts: bool = False
     """Whether a result is computed from the size alone, as the number of rows."""
+    twice: bool = False
+    """Whether a result has the axis twice, as one for each pair of rows: it has added columns."""
 
     @property
     def draws(self) -> bool:
@@ -59,7 +61,8 @@ class Along(Row):
     @property
     def separate(self) -> bool:
         """Whether each row keeps its results, whatever is added after the last row."""
-        return self.whole and not self.masked and not self.ordered and not self.counts
+        changes = self.masked or self.ordered or self.counts or self.twice
+        return self.whole and not changes
 
     def union(self, other: Along) -> Along:
         """Return what either of the two does."""
@@ -69,6 +72,7 @@ class Along(Row):
             self.whole and other.whole,
             self.returned or other.returned,
             self.counts or other.counts,
+            self.twice or other.twice,
         )
 
 
@@ -102,15 +106,18 @@ class _Walk:
     def __init__(self, listings: Mapping[str, Listing], stable: bool) -> None:
         self._listings = listings
         self._stable = stable
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: set[tuple[str, str, Frame | None]] = set()
         self._walked = 0
         self._known: dict[tuple[object, ...], tuple[Effect, str | None] | None] = {}
         """What equations do. Layers repeat, so most are known from an earlier one."""
 
-    def programs(self, old: Listing, new: Listing, depth: int = 0) -> Along:
-        if (old.id, new.id) in self._seen:
+    def programs(
+        self, old: Listing, new: Listing, depth: int = 0, outer: Frame | None = None
+    ) -> Along:
+        """What two programs do; `outer` is the user's line around them, as that of a `std`."""
+        if (old.id, new.id, outer) in self._seen:
             return Along()
-        self._seen.add((old.id, new.id))
+        self._seen.add((old.id, new.id, outer))
         self._walked += len(old.equations)
         if not _have_same_wiring(old, new) or depth > _MAX_DEPTH or self._walked > _MAX_EQUATIONS:
             return UNKNOWN
@@ -126,12 +133,15 @@ class _Walk:
             if done == "unknown":
                 found = found._replace(whole=False)
             elif done != "nothing":
-                step = (Step(name, place(new, index)),)
+                step = (Step(name, _own(place(new, index)) or outer or place(new, index)),)
                 found = found.union(Along(step) if done == "masked" else Along(ordered=step))
             if "@" in new.equations[index]:
-                found = found.union(self._sub_programs(old, new, index, depth))
+                around = _own(place(new, index)) or outer
+                found = found.union(self._sub_programs(old, new, index, depth, around))
         wires = [int(one[1:]) for one in new.outputs if one.startswith("$")] if depth == 0 else ()
-        return found._replace(returned=any(before[wire] != after[wire] for wire in wires))
+        resized = [(before[wire], after[wire]) for wire in wires if before[wire] != after[wire]]
+        twice = any(_axes(*types) > 1 for types in resized)
+        return found._replace(returned=bool(resized), twice=twice)
 
     def _equations(
         self, old: Listing, new: Listing, before: list[str], after: list[str]
@@ -166,7 +176,9 @@ class _Walk:
         by_size = one.literal or (one.is_by_size and done == "masked")
         return done, None if by_size else one.name
 
-    def _sub_programs(self, old: Listing, new: Listing, index: int, depth: int) -> Along:
+    def _sub_programs(
+        self, old: Listing, new: Listing, index: int, depth: int, around: Frame | None
+    ) -> Along:
         found = Along()
         names = inner(old.equations[index]), inner(new.equations[index])
         for a, b in zip(*names, strict=False):
@@ -175,8 +187,19 @@ class _Walk:
             if before is None or after is None:
                 return UNKNOWN
             if before.id != after.id:
-                found = found.union(self.programs(before, after, depth + 1))
+                found = found.union(self.programs(before, after, depth + 1, around))
         return found
+
+
+def _axes(old: str, new: str) -> int:
+    """How many axes of an array differ between two types, as `f32[3,3]` and `f32[8,8]`."""
+    sides = [one.partition("[")[2].rstrip("]").split(",") for one in (old, new)]
+    return sum(a != b for a, b in zip(*sides, strict=False))
+
+
+def _own(frame: Frame | None) -> Frame | None:
+    """The frame, if it is of the user."""
+    return None if frame is None or frame.in_library else frame
 
 
 def _shortened(steps: tuple[Step, ...] | list[Step]) -> tuple[Step, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from retrace.jax_internals.names_values import HOST_ARRAYS
 from retrace.jax_internals.shardings import dtype_name
 
-MAX_CONTENT = 64 * 1024
+MAX_CONTENT = 512 * 1024
 """In bytes: the content of a larger array is not part of the text."""
 _MAX_BYTES = 64
 SCALARS: tuple[Any, ...] = (bool, int, float, complex)

@@ -22,7 +22,8 @@ class Program(NamedTuple):
     listing: str | None = None
     """The id of its text in the recording."""
     arrays: tuple[int | None, ...] = ()
-    """Numbers of the device arrays that it captured; None for one that cannot be identified."""
+    """Numbers of the device arrays that it captured; None for one that cannot be identified, and
+    for each large array of NumPy, whose content was not hashed."""
     held: tuple[int | None, ...] = ()
     """Like `arrays`, for objects in custom rules that cannot be hashed."""
     callbacks: tuple[Callback, ...] = ()

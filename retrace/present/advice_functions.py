@@ -81,13 +81,15 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
         case model.JitOnce(unread=unread) if unread and not asks:
             return (
                 f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
-                f"result: nothing in its program depends on {names(unread)}"
+                f"result: nothing in its program depends on {names(unread)} (if an `if` may "
+                f"read {'them' if len(unread) > 1 else 'it'} later, pass "
+                f"{'them' if len(unread) > 1 else 'it'}){_goes_on(advice)}"
             )
         case model.JitOnce(renames=renames, calls_back=calls_back):
             more = _RENAMES if renames else _CALLS_BACK if calls_back else _reads_more(asks)
             return (
                 f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
-                f"result{more}"
+                f"result{more}{_goes_on(advice)}"
             )
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
@@ -101,11 +103,11 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             )
         case model.KeepBound(name=name, is_method=True):
             text = f"keep `jax.jit(...{name})` in a variable or attribute, and call that"
-            return text + _reads_more(asks)
+            return text + _reads_more(asks) + _goes_on(advice)
         case model.KeepBound(name=name):
             return (
                 f"keep one {quoted(name)} instance and one jitted function made from it, and "
-                f"call that{_reads_more(asks)}"
+                f"call that{_reads_more(asks)}{_goes_on(advice)}"
             )
         case model.OneOption(name=name):
             what = names(advice.paths) or "its options"
@@ -158,7 +160,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"keep the bound method {quoted(name)} in a variable and pass that (each access "
                 f"to `.{name}` creates a new object), or jit the function around it once"
             )
-            return f"{text}; if it reads other values each time, pass those" if asks else text
+            text = f"{text}; if it reads other values each time, pass those" if asks else text
+            return text + _goes_on(advice)
         case model.DefineBodyOnce():
             return _around_loop(advice)
         case _:
@@ -171,7 +174,10 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
     around, rest = "the function around it", ""
     if advice.untraceable:
         around = "the part around it that computes"
-        rest = "; what prints, or makes Python numbers of arrays, stays outside"
+        rest = (
+            "; what prints, sets attributes, calls `next` or makes Python numbers of arrays "
+            "stays outside"
+        )
     if advice.package is not None:
         differs = ", with what differs passed in" if asks else ""
         return (
@@ -211,6 +217,14 @@ def _static(integers: tuple[str, ...]) -> str:
         return ""
     it = "them" if len(integers) > 1 else "it"
     return f"; {names(integers)} must be static if a shape depends on {it}"
+
+
+def _goes_on(advice: model.JitOnce | model.KeepBound | model.KeepMethod) -> str:
+    reads = advice.reads
+    if not reads:
+        return ""
+    later = "those that change later" if len(reads) > 1 else "that if it changes later"
+    return f"; it goes on with the first {names(reads)}: pass {later}"
 
 
 _RENAMES = "; only the names of its results differ each time: give those outside of it"
@@ -285,7 +299,8 @@ def _and_pass(advice: model.JitAndPass) -> str:
     if advice.inject:
         ways.append(
             f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
-            "is then set in the optimizer's state"
+            "is then set in the optimizer's state (name arguments that are functions, like "
+            "`mask`, in `static_args`)"
         )
     if not ways and advice.functions:
         them = "it is" if len(advice.functions) == 1 else "they are"
@@ -301,6 +316,10 @@ def _and_pass(advice: model.JitAndPass) -> str:
         text += " (or what Python computes from it, where it uses `if`, `int` or `math`)"
     elif advice.numbers:
         text += " (an `if` on it stays outside)"
+    if advice.picks:
+        text += (
+            f" (if {names(advice.picks)} picks rows, pass their numbers, `np.flatnonzero(...)`)"
+        )
     if advice.one_type:
         text += f"; give {names(advice.one_type)} as one type"
     return text + _of_one_size(advice) + (_UNEXPLAINED if advice.unexplained else "")

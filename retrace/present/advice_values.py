@@ -54,11 +54,11 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             if held:
                 return (
                     f"{text}; one that is created again must hold the same {names(held)} and be "
-                    "equal to it (`==`)"
+                    "equal to it (`==`) in all else that it holds"
                 )
             return (
                 f"{text}, or give the class an `__eq__` and a `__hash__` by value, as a frozen "
-                "dataclass has"
+                "dataclass has (with tuples in place of lists)"
             )
         case model.PassHeld():
             return _held(advice, who)
@@ -121,7 +121,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.InjectHyperparams(holder=holder):
             return (
                 f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps "
-                f"{who} as an array in the optimizer's state, and set it there"
+                f"{who} as an array in the optimizer's state, and set it there; name its "
+                "arguments that are functions, like `mask`, in `static_args`"
             )
         case model.DefineOnce(classes=classes):
             return (

@@ -20,7 +20,10 @@ def masked(along: Along, axis: int | None = None) -> str:
         axis: the axis of all arrays that they are added on; None if it is not the same for all.
     """
     if along.separate:
-        return "drop the added rows from the results: no other row depends on them"
+        return (
+            "drop the added rows from the results with NumPy (`np.asarray(result)[:n]`): no "
+            "other row depends on them"
+        )
     text = _masked(along)
     if any(one.primitive in _ADDS_AT for one in along.masked):
         text = f"{text}; give padded indices a number past the end, which JAX drops by default"
@@ -28,6 +31,11 @@ def masked(along: Along, axis: int | None = None) -> str:
         count = "a result is the size itself: return the number of real rows (`mask.sum()`)"
         rows_matter = along.masked or along.ordered or not along.whole
         text = f"{text}; {count}" if rows_matter else count
+    if along.twice:
+        return (
+            f"{text}; a result has the axis twice: cut off the added rows and columns with NumPy "
+            "(`result[:n, :n]`)"
+        )
     if not along.returned:
         return text
     code = "`result[:n]`; `result[-1]`" if axis == 0 else "the last one"
@@ -40,7 +48,7 @@ def masked(along: Along, axis: int | None = None) -> str:
 def _masked(along: Along) -> str:
     named = [one for one in along.masked if one.primitive is not None]
     sized = [one for one in along.masked if one.primitive is None]
-    computes = f"the program computes with {steps_of(sized)}" if sized else ""
+    computes = f"the program computes with {steps_of(sized, _MAX_PLACES)}" if sized else ""
     if named and sized:
         counted = f"use the number of real rows where {computes}"
         return f"mask the padding in {_with_values(named)}, and {counted}, or results change"
@@ -51,6 +59,8 @@ def _masked(along: Along) -> str:
     return "mask the padding where results depend on it"
 
 
+_MAX_PLACES = 12
+"""Each place that is not named changes results in silence."""
 _ADDS_AT = ("scatter-add", "scatter_add")
 """What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 
@@ -72,7 +82,7 @@ def neutral(along: Along) -> dict[str, str]:
 
 
 def _with_values(named: Sequence[Step]) -> str:
-    text = steps_of(named, 4)
+    text = steps_of(named, _MAX_PLACES)
     by_value: dict[str, list[str]] = {}
     for name, value in neutral(Along(masked=tuple(named))).items():
         by_value.setdefault(value, []).append(name)
@@ -87,19 +97,37 @@ def _sums(named: Sequence[Step]) -> bool:
 
 
 def steps_of(steps: Sequence[Step], most: int = 2) -> str:
-    """`reduce_sum` at model.py:40 and 2 more."""
+    """`reduce_sum` at model.py:40 and 52, and how many more places there are."""
     known = sorted(
         steps, key=lambda one: (one.primitive is None, not one.is_draw, one.place is None)
     )
+    places = list(
+        dict.fromkeys((one.primitive, _file(one.place), _line(one.place)) for one in known)
+    )
+    lines: dict[tuple[str | None, str], list[int]] = {}
+    for primitive, file, line in places[:most]:
+        lines.setdefault((primitive, file), []).append(line)
     texts = [
-        f"{'the size itself' if one.primitive is None else quoted(one.primitive)}{_at(one.place)}"
-        for one in known
+        f"{'the size itself' if primitive is None else quoted(primitive)}{_at(file, own)}"
+        for (primitive, file), own in lines.items()
     ]
-    return listed(list(dict.fromkeys(texts)), most)
+    more = [f"{len(places) - most:,} more"] if len(places) > most else []
+    return listed([*texts, *more], most + 1)
 
 
-def _at(place: Frame | None) -> str:
-    return "" if place is None else f" at {words_of(PurePath(place.file).name, place.line)}"
+def _file(place: Frame | None) -> str:
+    return "" if place is None else PurePath(place.file).name
+
+
+def _line(place: Frame | None) -> int:
+    return 0 if place is None else place.line
+
+
+def _at(file: str, lines: Sequence[int]) -> str:
+    if not file:
+        return ""
+    first, *rest = sorted(lines)
+    return f" at {listed([words_of(file, first), *map(str, rest)], len(lines))}"
 
 
 def every_axis(sizes: Sizes) -> str:

@@ -101,6 +101,12 @@ _BY_IDENTITY = re.compile(r".*#\d+")
 """The token of an object that only equals itself."""
 
 
+def is_bools(change: Change) -> bool:
+    """Whether it is now an array of bools."""
+    new = values_of(change)[1]
+    return new is not None and new.text.startswith("bool[")
+
+
 def is_another_function(change: Change) -> bool:
     """Whether a function holds or reads another function with different code."""
     old, new = values_of(change)

@@ -1,4 +1,4 @@
-"""Advice for a new function object, its options, its state or its body."""
+"""Advice for a new function object, or for what it holds and reads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from retrace.model import (
 )
 from retrace.model.advice import (
     Advice,
-    DefineBodyOnce,
     JitAndPass,
     JitForEach,
     JitOnce,
     KeepBound,
-    KeepMethod,
     KeepTraced,
-    Library,
     OneReceiver,
     OwnCell,
     PassState,
@@ -31,13 +28,14 @@ from retrace.reason import rules, values
 from retrace.reason.evidence import (
     Evidence,
     holds_arrays,
+    is_bools,
     package_of,
     values_of,
 )
 from retrace.reason.held import Held, is_below
-from retrace.reason.program import Comparison, proof_of
-from retrace.reason.traits import looks_the_same, made_in_call
-from retrace.reason.values import is_no_argument, is_plain_type
+from retrace.reason.program import Comparison
+from retrace.reason.traits import looks_the_same
+from retrace.reason.values import is_plain_type
 
 
 def made_again(evidence: Evidence) -> Advice:
@@ -84,6 +82,7 @@ def made_again(evidence: Evidence) -> Advice:
         renames=program is not None and program.returns_others,
         calls_back=program is not None and not program.hashes_differ and program.calls_back,
         unread=tuple(name for name in held.names if name not in held.alike),
+        reads=may_change((function,)),
         proof=proof,
     )
 
@@ -93,7 +92,7 @@ def _kept_for_each(
 ) -> JitForEach:
     """Keep a library's function for each of what it holds: it has no parameters for that."""
     optax = package_of(function.file) == "optax" and function.name in ("update", "update_fn")
-    injects = optax and bool(held.numbers) and not held.plain and _is_traced(program)
+    injects = optax and bool(held.numbers) and not held.plain and is_traced(program)
     return JitForEach(
         name=function.name,
         what=what,
@@ -141,7 +140,7 @@ def _passing(
     function: Function, what: What, held: Held, program: Comparison | None
 ) -> JitAndPass:
     """Pass what it captures as arguments, traced only if the programs show that this works."""
-    traced = _is_traced(program)
+    traced = is_traced(program)
     inject = tuple(held.optimizers if traced else ())
     numbers = [name for name in held.numbers if not is_below(name, inject)]
     proof = Proof.CONSTANTS if traced and held.parts and not held.plain else Proof.KEY
@@ -150,6 +149,7 @@ def _passing(
         name=function.name,
         what=what,
         traced=(*held.arrays, *(numbers if traced else ())),
+        picks=tuple(name for name in held.arrays if is_bools(held.parts[name])),
         static=(*held.plain, *(() if traced else numbers)),
         computed=traced and bool(numbers) and _computes(held, program),
         numbers=traced and bool(numbers),
@@ -255,7 +255,7 @@ def _computes(held: Held, program: Comparison | None) -> bool:
     return known and program is not None and not values.are_constants(numbers, program)
 
 
-def _is_traced(program: Comparison | None) -> bool:
+def is_traced(program: Comparison | None) -> bool:
     # A value that decides a shape, an `if`, a `for` or the bounds of a slice cannot be traced.
     return program is None or (program.kind in (None, "constants-only") and not program.fixed)
 
@@ -288,7 +288,12 @@ def rebound(evidence: Evidence) -> Advice:
     if is_method and (_captures_more(held, program) or held.found):
         return _passing_captured(miss.function, What.METHOD, held, program)
     proof = Proof.MEANING if _may_differ(program) else Proof.PROGRAM
-    return KeepBound(name=name, is_method=miss.function.kind is not Kind.CALLABLE, proof=proof)
+    return KeepBound(
+        name=name,
+        is_method=miss.function.kind is not Kind.CALLABLE,
+        reads=may_change((miss.function,)),
+        proof=proof,
+    )
 
 
 def _differs(evidence: Evidence) -> bool:
@@ -302,61 +307,20 @@ def hidden(evidence: Evidence) -> Advice:
     return PassState(name=evidence.miss.function.name)
 
 
-def body(evidence: Evidence) -> Advice:
-    """What to do about the body of an eager loop that was defined again."""
-    bodies = evidence.miss.bodies
-    bound = [body.name for body in bodies if body.kind is Kind.METHOD]
-    if bodies and all(body.in_library for body in bodies):
-        package = package_of(bodies[0].file)
-        return Library(
-            name=bodies[0].name,
-            package=package,
-            maker=made_in_call(evidence.miss),
-            is_body=True,
-            proof=Proof.MEANING,
-        )
-    proof = proof_of(evidence.program)
-    holds = rules.held_otherwise(evidence.changes)
-    if proof is Proof.KEY and holds:
-        proof = Proof.MEANING
-    if bound:
-        return KeepMethod(name=bound[0], proof=proof)
-    before = () if evidence.nearest is None else evidence.nearest.bodies
-    kept = {body.object for body in before if body.object}
-    again = [body for body in bodies if body.object not in kept] or bodies
-    each = tuple(name for name in holds if is_no_argument(name, evidence.changes))
-    held = Held(evidence.changes)
-    inject = held.optimizers if _is_traced(evidence.program) else ()
-    made = () if inject or not _is_traced(evidence.program) else held.made_of_numbers(each)
-    return DefineBodyOnce(
-        bodies=tuple(dict.fromkeys(body.name for body in again)),
-        partial=any(body.kind is Kind.PARTIAL for body in bodies),
-        package=next(
-            (package_of(body.file) for body in bodies if body.in_library),
-            _wraps_kept(evidence),
-        ),
-        holds=holds,
-        each=tuple(name for name in each if name not in made),
-        made=made,
-        numbers=tuple(name for name in held.numbers if is_below(name, made)),
-        inject=tuple(name for name in each if name in inject),
-        integers=_integers(bodies, holds),
-        untraceable=evidence.miss.call_site is not None and evidence.miss.call_site.untraceable,
-        proof=Proof.MEANING if holds else proof,  # the function around it may take functions
+def may_change(functions: tuple[Function, ...]) -> tuple[str, ...]:
+    """Attributes and items that they read: not functions, and not plain globals."""
+    found = [
+        path
+        for function in functions
+        for path, value in function.reads
+        if ("." in path or "[" in path) and not _is_static_object(value)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _is_static_object(value: Value) -> bool:
+    """Whether it is a function, a class or a module, which few programs replace."""
+    return value.type.rpartition(".")[2] in (
+        *("function", "method", "type", "module", "partial", "PjitFunction"),
+        *("builtin_function_or_method", "custom_jvp", "custom_vjp"),
     )
-
-
-def _integers(bodies: tuple[Function, ...], differing: tuple[str, ...]) -> tuple[str, ...]:
-    found = [(name, value) for body in bodies for name, value in body.closure]
-    integers = [name for name, value in found if value.type == "int" and name not in differing]
-    return tuple(dict.fromkeys(integers))
-
-
-def _wraps_kept(evidence: Evidence) -> str | None:
-    """The library whose loop wraps a function of the user's that stayed the same object."""
-    miss, nearest = evidence.miss, evidence.nearest
-    if miss.through is None or nearest is None:
-        return None
-    pairs = zip(nearest.bodies, miss.bodies, strict=False)
-    kept = any(new.wrappers and new.base and new.base == old.base for old, new in pairs)
-    return miss.through.partition(":")[0] if kept else None

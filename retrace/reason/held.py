@@ -36,15 +36,19 @@ class Held:
             for part in _fields(change)
         ]
         found = {str(part.path): part for part in parts}
-        names = _named_once({name: found[name] for name in innermost([*found])})
-        self.parts = {name: found[name] for name in names}
+        named = {_public(name): part for name, part in found.items()}
+        counted = {_public(name) for name in found} - {*found}
+        names = _named_once({name: named[name] for name in innermost([*named])})
+        self.parts = {name: named[name] for name in names}
         kept = self.parts
-        self.arrays = [name for name, part in kept.items() if is_arrays(part)]
-        self.numbers = [name for name, part in kept.items() if is_amount(part)]
+        own = {name: part for name, part in kept.items() if name not in counted}
+        self.arrays = [name for name, part in own.items() if is_arrays(part)]
+        self.numbers = [name for name, part in own.items() if is_amount(part)]
         self.plain = [
             name
-            for name, part in kept.items()
-            if is_plain(part) and name not in (*self.arrays, *self.numbers)
+            for name, part in own.items()
+            if (is_plain(part) or {*types_of(part)} == {"list"})  # a list may be the same one
+            and name not in (*self.arrays, *self.numbers)
         ]
         self.optimizers = [
             str(change.path)
@@ -72,6 +76,11 @@ class Held:
         numbers = {*self.numbers}
         below = {name: {one for one in self.names if is_below(one, (name,))} for name in names}
         return tuple(name for name, own in below.items() if own and own <= numbers)
+
+
+def _public(name: str) -> str:
+    """The name up to where flax counts its modules: nothing depends on that."""
+    return name.partition("._id")[0]
 
 
 def _fields(change: Change) -> tuple[Change, ...]:

@@ -34,6 +34,9 @@ from retrace.reason.program import HELD, Comparison, numbers
 from retrace.reason.rules import root
 
 _NUMBERS = frozenset(("bool", "int", "float", "complex"))
+_MAX_EXACT, _MAX_INTEGER = 2.0**24, 2.0**31
+_LEAST_STEP = 2.0**-13
+"""Of numbers that are closer than this, float32 keeps fewer than ten bits of the difference."""
 _PLAIN = _NUMBERS | {"str", "NoneType", "tuple"}
 
 
@@ -197,7 +200,22 @@ def is_plain(change: Change) -> bool:
 
 def is_amount(change: Change) -> bool:
     """Whether it is a number that can be traced; a bool is meant for an `if`."""
-    return is_number(change) and "bool" not in types_of(change)
+    return is_number(change) and "bool" not in types_of(change) and _fits(change)
+
+
+def _fits(change: Change) -> bool:
+    """Whether an array of JAX, of 32 bits by default, can take the place of these numbers.
+
+    JAX refuses a larger integer, such as a seed. Two times of day since 1970 are the same
+    float32, unless Python subtracts first.
+    """
+    old, new = numbers(change)
+    if old is None or new is None:
+        return True
+    largest = max(abs(old), abs(new))
+    if all("int" in type_ for type_ in types_of(change)):
+        return largest < _MAX_INTEGER
+    return largest < _MAX_EXACT or abs(old - new) >= largest * _LEAST_STEP
 
 
 def is_number(change: Change) -> bool:

@@ -73,6 +73,9 @@ class JitOnce(OfFunction):
     """Whether its program calls back into Python, perhaps another function each time."""
     unread: tuple[str, ...] = ()
     """What it holds that differs each time, while its program is the same."""
+    reads: tuple[str, ...] = ()
+    """What it reads besides its arguments and may change: a kept function goes on with the
+    first."""
 
 
 class OwnCell(OfFunction):
@@ -110,6 +113,8 @@ class JitAndPass(OfFunction):
     """Whether it also reads arrays that have no name here."""
     resized: bool = False
     """Whether the arrays have other sizes, each of which needs its own program as well."""
+    picks: tuple[str, ...] = ()
+    """Arrays of bools among them: as an index they need a known number of true ones."""
     computed: bool = False
     """Whether Python computes with values that should be traced."""
     numbers: bool = False
@@ -141,6 +146,9 @@ class KeepBound(Advice):
     code = "jit-once"
     name: str
     is_method: bool
+    reads: tuple[str, ...] = ()
+    """What it reads besides its arguments and may change: a kept function goes on with the
+    first."""
 
 
 class OneOption(Advice):
@@ -188,6 +196,9 @@ class KeepMethod(Advice):
 
     code = "keep-method"
     name: str
+    reads: tuple[str, ...] = ()
+    """What it reads besides its arguments and may change: a kept function goes on with the
+    first."""
 
 
 class DefineBodyOnce(Advice):

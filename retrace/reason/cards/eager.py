@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrace.model import Component, Kind
 from retrace.model.advice import LeaveEager
-from retrace.reason import functions, rules, values
+from retrace.reason import bodies, rules, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.eager import eager, of_caller
 from retrace.reason.evidence import Evidence
@@ -30,4 +30,4 @@ def _left_alone(evidence: Evidence) -> Avoidable | None:
 
 EAGER_OP = Card(kinds=(Kind.OP,), settled=_left_alone, avoidable=perhaps, advice=eager)
 # `reason/verdict` finds it: an operation with an equal key whose body is a new object.
-CONTROL_FLOW_RECREATED = Card(avoidable=_body_avoidable, advice=functions.body)
+CONTROL_FLOW_RECREATED = Card(avoidable=_body_avoidable, advice=bodies.defined_again)
