@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from retrace.compare.axes import Effect, arity, effect, equation
 from retrace.compare.equation import inner
+from retrace.compare.from_end import is_index_from_end
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Key, Listing
 from retrace.model.row import Row
@@ -132,7 +133,7 @@ class _Walk:
             done, name = what
             if done == "unknown":
                 found = found._replace(whole=False)
-            elif done != "nothing":
+            elif done != "nothing" and not (name is None and is_index_from_end(new, index)):
                 step = (Step(name, _own(place(new, index)) or outer or place(new, index)),)
                 found = found.union(Along(step) if done == "masked" else Along(ordered=step))
             if "@" in new.equations[index]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
 from retrace.present.words import listed, names, quoted
@@ -210,9 +212,21 @@ def _of_dtypes(dtypes: tuple[str, ...]) -> str:
         which = kept[0] if len(kept) == 1 else f"one of {listed(kept)}"
         whole = [one for one in dtypes if one not in kept]
         return f"{which}, not {listed(whole)}, which would cut fractions off"
+    if (widest := _widest(dtypes)) is not None:
+        others = [one for one in dtypes if one != widest]
+        return f"{widest}, not {listed(others)}, which cannot hold all of its values"
     if len(dtypes) > 2:
         return f"one of {listed(dtypes)}"
     return f"{' or '.join(dtypes)}, not both"
+
+
+def _widest(dtypes: tuple[str, ...]) -> str | None:
+    """The integers that hold all of the others, if these are integers of several widths."""
+    if not all(re.fullmatch(r"u?int\d+", one) for one in dtypes):
+        return None
+    bits = {one: int(one.lstrip("uint")) for one in dtypes}
+    widest = max(dtypes, key=lambda one: bits[one])
+    return widest if all(bits[one] < bits[widest] for one in dtypes if one != widest) else None
 
 
 def _fractional(dtypes: tuple[str, ...]) -> list[str]:

@@ -93,6 +93,9 @@ SEPARATE: dict[str, Function] = {
         lambda row: row.at[(row[:2] > 0).astype(np.int32)].get(mode="clip")
     ),
 }
+SEPARATE["an element of each row, by its number"] = lambda x: x[
+    jnp.arange(x.shape[0]), (x[:, 0] > 0).astype(np.int32)
+]
 MASKED: dict[str, Function] = {
     "sum": lambda x: x.sum(0),
     "mean": lambda x: x - x.mean(0),
@@ -289,6 +292,27 @@ def test_a_number_computed_from_the_size_is_named_beside_the_sums() -> None:
     assert named == {"reduce_sum", None}
     assert "real rows" in masked(found)
     assert "real rows" not in masked(_along(lambda x: x.sum()))
+
+
+def test_each_place_to_mask_is_named_also_inside_a_function_of_jax() -> None:
+    def normalised(x: Any) -> Any:
+        for _ in range(3):
+            x = x - x.mean(0)
+            x = x / (x.std(0))
+            x = x / jnp.abs(x).max(0)
+        return (x**2).sum()
+
+    found = _along(normalised)
+    first = normalised.__code__.co_firstlineno
+    lines = {one.place and one.place.line - first for one in found.masked}
+    assert lines == {2, 3, 4, 5}
+    assert all(str(first + line) in masked(found) for line in (2, 3, 4, 5))
+
+
+def test_a_result_for_each_pair_of_rows_has_added_columns_as_well() -> None:
+    found = _along(lambda x: jnp.abs(x[:, None] - x[None]).sum(-1))
+    assert found.twice and not found.separate
+    assert "[:n, :n]" in masked(found)
 
 
 def test_a_result_that_is_the_size_is_to_be_counted() -> None:

@@ -18,9 +18,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
+from retrace.causes import Cause
 from retrace.model.advice import (
     DefineBodyOnce,
     FewValues,
@@ -431,3 +432,96 @@ def test_what_a_library_s_function_holds_is_not_to_be_passed_to_it(judge_all: Ju
     assert (decay.injects, decay.by_value) == (False, True)
     # Each value has a function of its own, so keeping them saves nothing here.
     assert steps["schedule"].alone.calls.low == 0
+
+
+class Simulation:
+    def __init__(self) -> None:
+        self.force, self.key = jnp.zeros(4), jax.random.key(0)
+
+    def body(self, s: Any, _: Any) -> Any:
+        return s + self.force, None
+
+    def advance(self, s: Any) -> Any:
+        return jax.lax.scan(self.body, s, None, length=3)[0]
+
+    def sample(self, s: Any) -> Any:
+        self.key, sub = jax.random.split(self.key)
+        return jax.lax.scan(lambda s, k: (s + jax.random.normal(k, s.shape), None), s, _keys(sub))
+
+
+def _keys(key: Any) -> Any:
+    return jax.random.split(key, 3)
+
+
+def test_what_the_body_of_a_loop_reads_of_its_object_is_named(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        simulation = Simulation()
+        for number in range(4):
+            simulation.advance(x)
+            simulation.force = jnp.full(4, float(number + 1))
+
+    found = [one for one in judge_all(program)[1] if one.cause is Cause.CONTROL_FLOW_RECREATED]
+    assert found
+    for one in found:
+        assert isinstance(one.fix, DefineBodyOnce)
+        assert (one.fix.holds, one.avoidable) == (("self.force",), "maybe")
+
+
+def test_what_sets_attributes_stays_outside_of_a_jitted_loop(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        simulation = Simulation()
+        for _ in range(4):
+            simulation.sample(x)
+
+    found = [one.fix for one in judge_all(program)[1] if isinstance(one.fix, DefineBodyOnce)]
+    assert found
+    assert all(one.untraceable for one in found)
+
+
+@pytest.mark.parametrize("size", [20_000, 300_000])
+def test_large_arrays_of_numpy_are_not_taken_for_equal(judge_all: JudgeAll, size: int) -> None:
+    def program() -> None:
+        for number in range(4):
+            weight = np.full(size, number, np.float32)
+            jax.jit(lambda v: (v * weight).sum())(1.0)
+
+    for one in judge_all(program)[1][1:]:
+        if one.miss.function.name == "<lambda>" and one.nearest is not None:
+            assert isinstance(one.fix, JitAndPass)
+            assert one.fix.traced == ("weight",)
+            assert one.program_change != "identical"
+
+
+def test_what_a_kept_method_reads_is_told_to_stay_as_it_is(judge_all: JudgeAll) -> None:
+    last = judge_all(of_nothing)[1][-1]
+    assert isinstance(last.fix, KeepBound)
+    assert last.fix.reads == ("self.rate",)
+
+
+def test_numbers_that_an_array_cannot_hold_are_not_to_be_passed(judge_all: JudgeAll) -> None:
+    @functools.partial(jax.jit, static_argnames=("seed", "now"))
+    def drawn(v: Any, seed: int, now: float) -> Any:
+        return v * ((seed >> 20) % 1000) * (now - 1.7e9)
+
+    def program() -> None:
+        for number in range(4):
+            drawn(x, seed=(1 << 40) + (number << 20), now=1.7e9)
+        for number in range(4):
+            drawn(x, seed=1, now=1.7e9 + 13.7 * number)
+
+    verdicts = judge_all(program)[1]
+    assert not any(isinstance(one.fix, ToArgument) for one in verdicts)
+
+
+def test_integers_of_several_widths_are_to_be_the_widest(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def looked_up(tokens: Any) -> Any:
+        return jnp.asarray(x)[tokens.astype(np.int32) % 4]
+
+    def program() -> None:
+        looked_up(np.zeros(3, np.uint8))
+        looked_up(np.zeros(3, np.int32))
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert ": int32, not uint8" in sentence(step.proposal)
