@@ -213,9 +213,13 @@ def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
         yield "        # larger ones: split them, or add a size"
         yield from wrapped(f"        SIZES = {chosen}", width, 17)
         yield f"        add = min(s for s in SIZES if s >= x.shape[{axis}]) - x.shape[{axis}]"
-    yield f"        rows = [(0, add if a {which} else 0) for a in range(x.ndim)]"
-    # Rows of zeros make `log`, a division or a loop until all rows end give NaN, or never end.
-    yield '        x = np.pad(x, rows, mode="edge")  # repeats the last row'
+    added = f"[(0, add if a {which} else 0) for a in range(x.ndim)]"
+    if which.startswith("in"):
+        yield f"        x = np.pad(x, {added})"
+    else:
+        # A row of zeros may give NaN in gradients, mask or not, or a loop that never ends.
+        yield f"        rows = {added}"
+        yield '        x = np.pad(x, rows, mode="edge")  # repeats the last row'
     values = neutral(sizes.along).values()
     if not sizes.along.separate:
         other = ", -jnp.inf in place of 0 for the largest" if "-jnp.inf" in values else ""
