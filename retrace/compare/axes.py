@@ -317,7 +317,9 @@ def _takes_all(one: Equation, axes: frozenset[int]) -> bool:
         old is not None
         and new is not None
         and all(
-            a.is_whole and b.is_whole if axis in axes else (a.start, a.end) == (b.start, b.end)
+            a.is_whole and b.is_whole
+            if axis in axes
+            else (a.start, a.end, a.step) == (b.start, b.end, b.step)
             for axis, (a, b) in enumerate(zip(old, new, strict=True))
         )
     )
@@ -327,21 +329,21 @@ class _Slice(Row):
     start: str
     end: str
     size: str
+    step: str
 
     @property
     def is_whole(self) -> bool:
-        return self.start == "0" and self.end == self.size
+        return self.start == "0" and self.end == self.size and self.step == "1"
 
 
 def _slices(parameters: dict[str, str], sizes: tuple[str, ...]) -> list[_Slice] | None:
-    """What a slice takes of each axis; None if that is not known as numbers, or has steps."""
+    """What a slice takes of each axis; None if that is not known as numbers."""
     starts = re.findall(r"\d+", parameters.get("start_indices", ""))
     ends = re.findall(r"\d+", parameters.get("limit_indices", ""))
-    if parameters.get("strides") not in (None, "None") or not len(starts) == len(ends) == len(
-        sizes
-    ):
+    steps = re.findall(r"\d+", parameters.get("strides", "")) or ["1"] * len(sizes)
+    if not len(starts) == len(ends) == len(steps) == len(sizes):
         return None
-    return list(map(_Slice, starts, ends, sizes))
+    return list(map(_Slice, starts, ends, sizes, steps))
 
 
 def _numbered(one: Equation, name: str) -> list[list[int]] | None:

@@ -71,7 +71,7 @@ def _annotation(view: View, group: Group, over: Mapping[str, str]) -> str:
         at += f"line={line},"
     texts = [explanation(view, verdict), f"Cost: {seconds(group.seconds)}."]
     if verdict.fix is not None:
-        texts.append(f"Fix: {clean(advised(verdict.fix), 400)}")
+        texts.append(f"Fix: {clean(advised(verdict.fix), 1000)}")
     level, excess = ("error", f"{limit}: ") if limit else ("warning", "")
     title = f"retrace: {excess}{heading(view, group)}"
     text = _data(clean(" ".join(texts), None))

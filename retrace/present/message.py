@@ -149,7 +149,7 @@ def lines(view: View, group: Group) -> Iterator[Line]:
     if only := _only(view, group):
         yield Line("process", (only,))
     if (text := fix(group)) is not None:
-        yield Line("fix", (clean(text, 400),))
+        yield Line("fix", (clean(text, 1000),))
 
 
 def fix(group: Group) -> str | None:

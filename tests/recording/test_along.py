@@ -96,6 +96,7 @@ SEPARATE: dict[str, Function] = {
 SEPARATE["an element of each row, by its number"] = lambda x: x[
     jnp.arange(x.shape[0]), (x[:, 0] > 0).astype(np.int32)
 ]
+SEPARATE["every other element of each row"] = lambda x: x[:, ::2] + x[:, 1::2]
 MASKED: dict[str, Function] = {
     "sum": lambda x: x.sum(0),
     "mean": lambda x: x - x.mean(0),
@@ -127,6 +128,7 @@ ORDERED: dict[str, Function] = {
     "concatenation": lambda x: jnp.concatenate([x, x]),
     "last row": lambda x: x[-1],
     "all but the last": lambda x: x[1:] - x[:-1],
+    "every other row": lambda x: x[::2],
     "reversed": lambda x: x[::-1],
     "flattened the other way": lambda x: x.T.reshape(-1),
     "noise along it": lambda x: (
