@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from retrace.compare.axes import Effect, arity, effect, equation
 from retrace.compare.equation import inner
-from retrace.compare.from_end import is_index_from_end
+from retrace.compare.from_end import indices_from_end
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Key, Listing
 from retrace.model.row import Row
@@ -109,6 +109,7 @@ class _Walk:
         self._stable = stable
         self._seen: set[tuple[str, str, Frame | None]] = set()
         self._walked = 0
+        self._counted_from_end: dict[str, frozenset[int]] = {}
         self._known: dict[tuple[object, ...], tuple[Effect, str | None] | None] = {}
         """What equations do. Layers repeat, so most are known from an earlier one."""
 
@@ -133,7 +134,7 @@ class _Walk:
             done, name = what
             if done == "unknown":
                 found = found._replace(whole=False)
-            elif done != "nothing" and not (name is None and is_index_from_end(new, index)):
+            elif done != "nothing" and not (name is None and index in self._from_end(new)):
                 step = (Step(name, _own(place(new, index)) or outer or place(new, index)),)
                 found = found.union(Along(step) if done == "masked" else Along(ordered=step))
             if "@" in new.equations[index]:
@@ -143,6 +144,11 @@ class _Walk:
         resized = [(before[wire], after[wire]) for wire in wires if before[wire] != after[wire]]
         twice = any(_axes(*types) > 1 for types in resized)
         return found._replace(returned=bool(resized), twice=twice)
+
+    def _from_end(self, listing: Listing) -> frozenset[int]:
+        if listing.id not in self._counted_from_end:
+            self._counted_from_end[listing.id] = indices_from_end(listing)
+        return self._counted_from_end[listing.id]
 
     def _equations(
         self, old: Listing, new: Listing, before: list[str], after: list[str]

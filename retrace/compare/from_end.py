@@ -11,29 +11,25 @@ from retrace.compare.axes import arity
 from retrace.model import Listing
 
 
-def is_index_from_end(listing: Listing, index: int) -> bool:
-    """Whether an equation adds a size to indices, which are used so only where negative."""
-    if listing.equations[index].partition("\t")[0] != "add":
-        return False
+def indices_from_end(listing: Listing) -> frozenset[int]:
+    """The equations that add a size to indices, and whose result is used only where negative."""
     made, position = len(listing.inputs), 0
     negative: dict[int, int] = {}
-    own = result = -1
-    used = False
+    added: dict[int, tuple[int, int]] = {}
+    used: set[int] = set()
+    other: set[int] = {int(one[1:]) for one in listing.outputs if one.startswith("$")}
     for number, text in enumerate(listing.equations):
         taken, results = arity(text)
         wires = listing.wires[position : position + taken]
         position += taken
-        primitive, arguments = text.split("\t", 2)[:2]
-        if primitive == "lt" and taken == 1 and arguments.startswith("$ 0:"):
+        primitive, _, arguments = text.partition("\t")
+        for wire in wires:
+            if (known := added.get(wire)) is not None:
+                by_sign = primitive == "select_n" and negative.get(wires[0]) == known[1]
+                (used if by_sign and wires[1:] == [known[1], wire] else other).add(wire)
+        if taken == 1 and primitive == "lt" and arguments.startswith("$ 0:"):
             negative[made] = wires[0]
-        if number == index:
-            if taken != 1:
-                return False
-            own, result = wires[0], made
-        elif result in wires:
-            chosen = primitive == "select_n" and wires[1:] == [own, result]
-            if not chosen or negative.get(wires[0]) != own:
-                return False
-            used = True
+        elif taken == 1 and primitive == "add":
+            added[made] = number, wires[0]
         made += len(results)
-    return used and f"${result}" not in listing.outputs
+    return frozenset(added[wire][0] for wire in used - other)
