@@ -206,8 +206,11 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         else:
             text += ", and the rule of a custom gradient, if that can take an array"
     elif advice.computed:
-        # `math.sqrt`, `int` and `if` reject traced values.
-        text += f" (compute what `if`, `int` or `math` make of {it} outside, and pass that)"
+        # `math.sqrt`, `int`, `if` and a list's index reject traced values.
+        text += (
+            f" (compute what Python makes of {it}, with `if`, `int`, `math` or a list, outside, "
+            "and pass that)"
+        )
     else:
         text += f" (an `if` on {it} stays outside)"
     if advice.one_type:
