@@ -154,6 +154,8 @@ def _padded(sizes: Sizes, others: str) -> str:
         text = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:
         text = f"pad {name} up to the next of {number} sizes"
+    if not sizes.grows and one_axis(sizes) is not None:
+        text = f"{text} with copies of a row"  # zeros may give NaN, mask or not
     if sizes.follows:
         text = f"{text}; {also(sizes)}"
     text = f"{text}; {masked(sizes.along, one_axis(sizes))}."
