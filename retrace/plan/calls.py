@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Miss, Verdict
+from retrace.model import CallSite, Listing, Miss, Verdict
 from retrace.model.advice import LibraryCall
 from retrace.model.row import Row
 from retrace.reason.eager import of_caller
@@ -35,11 +35,27 @@ def drivers_of(verdicts: Iterable[Verdict]) -> frozenset[Place]:
     return frozenset(found)
 
 
-def lines_traced(verdicts: Iterable[Verdict]) -> frozenset[tuple[str, int]]:
+def lines_traced(
+    verdicts: Sequence[Verdict], listings: Mapping[str, Listing]
+) -> frozenset[tuple[str, int]]:
     """The user's lines that also run while a function is traced, by file and line."""
     nested = (one.miss for one in verdicts if one.miss.nested or one.miss.parent is not None)
     own = (line for miss in nested if miss.derived is None for line in _lines(miss))
-    return frozenset((line.file, line.line) for line in own if not line.in_library)
+    found = {(line.file, line.line) for line in own if not line.in_library}
+    waiting = [
+        one.miss.program.listing
+        for one in verdicts
+        if one.cause is not Cause.EAGER_OP and one.miss.program is not None
+    ]
+    seen: set[str] = set()
+    while waiting:
+        if (name := waiting.pop()) is None or name in seen or name not in listings:
+            continue
+        seen.add(name)
+        waiting += listings[name].inner.values()
+        frames = (frame for stack in listings[name].stacks for frame in stack)
+        found.update((frame.file, frame.line) for frame in frames if not frame.in_library)
+    return frozenset(found)
 
 
 class Call(Row):

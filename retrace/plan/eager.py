@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, ShapeChange, Verdict
+from retrace.model import CallSite, Listing, ShapeChange, Verdict
 from retrace.model.advice import (
     Advice,
     AtImport,
@@ -78,11 +78,15 @@ class Root(Record):
         return "likely" if self.family == "eager-sizes" else "ask"
 
 
-def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
+def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Iterator[Root]:
     """The causes of eager operations that the user could change.
 
     What a library runs within one call or import is left out: there is nothing to change in the
     user's program. But a loop whose body it creates at each call compiles once in a jitted call.
+
+    Args:
+        verdicts: of a recording.
+        listings: the texts of its programs, by id.
     """
     called: dict[Hashable, list[Verdict]] = {}
     lines: dict[tuple[str, int], list[Verdict]] = {}
@@ -108,10 +112,14 @@ def roots(verdicts: Iterable[Verdict]) -> Iterator[Root]:
             inside.setdefault((site.file, site.line), []).append(verdict)
     yield from _called(called)
     yield from _loops(verdicts)
-    traced = lines_traced(verdicts)
+    traced: frozenset[tuple[str, int]] | None = None
     for root in _own(lines, inside, drivers_of(verdicts)):
-        own = {(one.file, one.line) for v in root.verdicts if (one := v.miss.call_site)}
-        yield root if own.isdisjoint(traced) else root.changed(traced=True)
+        if root.family == "eager-sizes":
+            if traced is None:
+                traced = lines_traced(verdicts, listings)
+            own = {(one.file, one.line) for v in root.verdicts if (one := v.miss.call_site)}
+            root = root.changed(traced=not own.isdisjoint(traced))
+        yield root
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:

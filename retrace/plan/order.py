@@ -48,7 +48,7 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
     reach = Reach(histories, ledger.verdicts)
     steps = [_step(choice, ledger, reach) for choice in Greedy(replay, ledger, found).choices()]
     gone = {name for draft in steps for name in draft.step.misses}
-    for root in roots(verdicts):
+    for root in roots(verdicts, recording.listings):
         if (draft := _eager_step(root, ledger, gone)) is not None:
             _insert(steps, draft)
     return _added_up(steps, ledger)

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from retrace.plan.order import plan
 from retrace.plan.step import Step
-from retrace.present.plan_words import sentence
+from retrace.present.plan_words import sentence, title
 from tests.recording.conftest import JudgeAll
 
 x = np.ones(3, np.float32)
@@ -125,3 +126,25 @@ def test_what_starts_as_an_array_is_made_one_without_compiling(judge_all: JudgeA
     _, after = judge_all(lambda: program(eval(made, places)))
     again = [verdict.miss for verdict in after if verdict.miss.run != recording.runs[0].id]
     assert [miss.function.name for miss in again] == ["<lambda>"]
+
+
+@pytest.mark.parametrize("jitted", [True, False])
+def test_numpy_is_not_told_for_lines_that_a_jitted_function_runs_as_well(
+    judge_all: JudgeAll, jitted: bool
+) -> None:
+    def model(v: Any) -> Any:
+        v = jnp.tanh(v)
+        v = v - v.mean(0)
+        return v @ v
+
+    def program() -> None:
+        if jitted:
+            jax.jit(lambda v: model(v) * 2)(np.ones(3, np.float32))
+        jax.clear_caches()
+        for size in range(4, 12):
+            model(jnp.asarray(np.ones(size, np.float32)))
+
+    recording, verdicts = judge_all(program)
+    steps = plan(recording, verdicts).steps
+    (step,) = [one for one in steps if one.proposal.code == "eager-sizes"]
+    assert ("NumPy" in title(step.proposal)) != jitted
