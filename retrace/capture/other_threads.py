@@ -1,85 +1,103 @@
-"""Reads the frames of another thread without letting that thread run in the meantime.
+"""Reads the stack of another thread without letting that thread run in the meantime.
+
+Python switches threads between two instructions, wherever somebody waits for the GIL, so a stack
+that is read in a loop belongs to several moments. And a frame that somebody refers to while its
+function returns stays alive, with all its local variables; `gc.get_referrers` shows it, and so
+does JAX's search for leaked tracers. So each function below reads in one call of `list.extend`,
+through iterators that are all written in C, and no Python code of ours ever holds a frame.
+
+Only a program's own audit hook may run in the middle, since Python announces that `f_code` is
+read (filelock installs such a hook).
 
 Up to Python 3.11 an allocation may start a garbage collection, and a collection runs Python code
 (callbacks, finalizers), which may let the other thread run. It may then leave the very frame that
 is being read: what Python made of the frame refers to freed memory from then on, and crashes the
-program. Since 3.12 collections run only between two instructions.
-
-So no collection may start during such a read. Nor may the other thread see that collections are
-off: `_Steps` calls C functions by reading attributes, between which Python switches no threads.
-It may do so after every call, so what each function below does cannot be one function.
+program. So no collection starts in that call, and nobody can see that collections are off.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Mapping
-from operator import methodcaller
-from types import FrameType
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from itertools import accumulate, chain, compress, islice, repeat, takewhile
+from operator import attrgetter, call, is_not, methodcaller
+from types import CodeType
+from typing import Any, TypeAlias
+
+At: TypeAlias = tuple[CodeType, int | None, int]
+"""Where a function is: its code, the line and the index of the instruction."""
 
 _COLLECTS_ANYWHERE = sys.version_info < (3, 12)
+_KEEPS_LOCALS = sys.version_info < (3, 13)
+"""Whether a frame keeps the dictionary of local variables that it was asked for."""
+_IS_THERE: Any = partial(is_not, None)
+_AT: Any = attrgetter("f_code", "f_lineno", "f_lasti")
+_CODE: Any = attrgetter("f_code")
+_LOCALS: Any = attrgetter("f_locals")
+_IS_ON, _OFF, _ON = (gc.isenabled,), (gc.disable,), (gc.enable,)
+# The only way to get the stack of another thread.
+_FRAMES = (sys._current_frames,)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
-class _Steps:
-    """C functions that are called when an attribute is read."""
-
-    disable = gc.disable
-    enable = gc.enable
-    isenabled = gc.isenabled
-    # The only way to get the stack of another thread.
-    current_frames = sys._current_frames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-
-    is_on = property(methodcaller("isenabled"))
-    off = property(methodcaller("disable"))
-    on = property(methodcaller("enable"))
-    frames = property(methodcaller("current_frames"))
+def stack(thread: int, most: int) -> list[At]:
+    """Where each function of a thread is, the innermost first; empty if the thread has ended."""
+    return _at_once(map(_AT, _frames(thread, 0, most)))
 
 
-_STEPS: Any = _Steps()
+def local(thread: int, depth: int, code: CodeType, name: str) -> Any:
+    """A local variable of the function at a depth of a thread's stack.
+
+    Returns:
+        None if the thread runs another function there by now, or the variable is not set.
+    """
+    if name not in code.co_varnames and name not in code.co_cellvars:
+        return None  # asking for it would make Python format an error, and collect garbage there
+    found = _at_once(
+        chain(
+            map(_CODE, _frames(thread, depth, depth + 1)),
+            map(methodcaller("get", name), map(_LOCALS, _frames(thread, depth, depth + 1))),
+            _forgotten(thread, depth, code) if _KEEPS_LOCALS else (),
+        )
+    )
+    return found[1] if len(found) > 1 and found[0] is code else None
 
 
-def innermost() -> dict[int, FrameType]:
-    """The innermost frame of each thread, by the thread's identifier."""
-    if not _COLLECTS_ANYWHERE or not _STEPS.is_on:
-        return _STEPS.frames
-    # No call until `on`: see above.
-    _ = _STEPS.off
+def _frames(thread: int, first: int, end: int) -> Iterator[Any]:
+    """The frames of a thread, from the innermost, while they are asked for."""
+    innermost: Any = map(dict.get, map(call, _FRAMES), (thread,))
+    outwards = accumulate(chain(innermost, repeat("f_back")), getattr)
+    # `islice` lets go of the last one as soon as it is done.
+    return islice(takewhile(_IS_THERE, outwards), first, end)
+
+
+def _forgotten(thread: int, depth: int, code: CodeType) -> Iterator[None]:
+    """Take what a frame's dictionary holds out of it, but for the arguments.
+
+    It would die when the dictionary is next brought up to date, and with it Python code may run
+    in the middle of that. The arguments stay, which a hook may be reading in the other thread.
+    """
+    held: Any = chain.from_iterable(map(repeat, map(_LOCALS, _frames(thread, depth, depth + 1))))
+    names = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
+    emptied: Any = map(dict.__setitem__, held, names, repeat(None))
+    return emptied
+
+
+def _at_once(read: Iterator[Any]) -> list[Any]:
+    """Read an iterator to its end while no other thread runs."""
+    found: list[Any] = []
+    if not _COLLECTS_ANYWHERE:
+        found.extend(read)
+        return found
+    was_on: list[bool] = []
+    # These yield nothing: what they call returns None.
+    off = chain(map(was_on.append, map(call, _IS_ON)), map(call, compress(_OFF, was_on)))
+    on = map(call, compress(_ON, was_on))
     try:
-        return _STEPS.frames
-    finally:
-        _ = _STEPS.on
-
-
-def back(frame: FrameType) -> FrameType | None:
-    """The frame that called a frame."""
-    if not _COLLECTS_ANYWHERE or not _STEPS.is_on:
-        return frame.f_back
-    _ = _STEPS.off
-    try:
-        return frame.f_back
-    finally:
-        _ = _STEPS.on
-
-
-def local_of(frame: FrameType) -> Mapping[str, Any]:
-    """The local variables of a frame of another thread."""
-    if not _COLLECTS_ANYWHERE or not _STEPS.is_on:
-        local = frame.f_locals
-    else:
-        _ = _STEPS.off
-        try:
-            local = frame.f_locals
-        finally:
-            _ = _STEPS.on
-    if sys.version_info >= (3, 13):
-        return local
-    # Up to Python 3.12 the frame keeps this dictionary. What it held would die when it is next
-    # brought up to date, and with it Python code may run in the middle of that. The arguments
-    # stay, which a hook may be reading in the other thread.
-    code = frame.f_code
-    found: dict[str, Any] = dict(local)
-    for name in code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]:
-        local.pop(name, None)
+        found.extend(chain(filter(None, off), read, filter(None, on)))
+    except BaseException:
+        if was_on == [True]:
+            gc.enable()
+        raise
     return found

@@ -12,25 +12,26 @@ from __future__ import annotations
 
 import gc
 from _thread import allocate_lock, get_ident, start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, thread_time
-from types import CodeType, FrameType
+from types import CodeType
 from typing import TypeAlias
 
 from retrace.capture.background import let_go
 from retrace.capture.loops import LoopCode, around, loops
 from retrace.capture.notebook_cells import shown
-from retrace.capture.other_threads import back, innermost, local_of
+from retrace.capture.other_threads import At, local, stack
 from retrace.capture.place import Owner, owner
 from retrace.capture.turn import Held, Turn
 from retrace.failure import contain
 from retrace.jax_internals.parts_of_jax import (
-    equation_in,
+    EQUATION_NAME,
     handles_equations,
     is_boundary,
     part_of,
+    source_of,
     takes_apart,
 )
 from retrace.model import Frame
@@ -208,24 +209,18 @@ class Sampler:
                 begun = thread_time()
                 self._asleep.acquire(timeout=self._turn.soon())
                 self._cost_of_waiting += thread_time() - begun
-            stacks = innermost()
+            stacks = [stack(thread, _MAX_FRAMES) for thread, _ in due]
         finally:
             self._turn.over()
-        try:
-            for thread, one in due:
-                self._take(thread, one, stacks.get(thread))
-                one.held.seen()
-        finally:
-            # This frame is among them: a reference cycle, which would keep everything alive
-            # until the garbage collector runs.
-            stacks.clear()
+        for (thread, one), functions in zip(due, stacks, strict=True):
+            self._take(thread, one, functions)
+            one.held.seen()
 
-    def _take(self, thread: int, one: Watched, frame: FrameType | None) -> None:
+    def _take(self, thread: int, one: Watched, functions: Sequence[At]) -> None:
         """Take one sample."""
-        seen = None if frame is None else look(frame)
-        if frame is not None and seen is not None:
-            self._loops(frame, one)
-        del frame
+        seen = look(thread, functions)
+        if seen is not None:
+            self._loops(functions, one)
         now = perf_counter()
         if self._watched.get(thread) is not one:
             return
@@ -243,12 +238,11 @@ class Sampler:
             one.told *= 2
             self._told(one.number, one.tracing(ended=False))
 
-    def _loops(self, frame: FrameType | None, one: Watched) -> None:
-        """Remember the loops around the user's frames of a stack."""
-        for _ in range(_MAX_FRAMES):
-            if frame is None or len(one.loops) >= _MAX_LOOPS:
+    def _loops(self, functions: Sequence[At], one: Watched) -> None:
+        """Remember the loops around the user's lines of a stack."""
+        for code, _, instruction in functions:
+            if len(one.loops) >= _MAX_LOOPS:
                 return
-            code = frame.f_code
             if owner(code.co_filename) is Owner.USER:
                 key = (code.co_filename, code.co_qualname, code.co_firstlineno)
                 known = self._known_loops.get(key)
@@ -259,10 +253,9 @@ class Sampler:
                     begun = thread_time()
                     known = self._known_loops[key] = loops(code)
                     self._cost_of_loops += thread_time() - begun
-                for loop in around(known, frame.f_lasti):
+                for loop in around(known, instruction):
                     line = (code.co_filename, loop.line, code.co_qualname, code.co_firstlineno)
                     one.loops[line] = loop.end
-            frame = back(frame)
 
 
 def _last(watched: Watched) -> None:
@@ -287,23 +280,21 @@ def _add(one: Watched, seen: Seen, spent: float) -> None:
     stacks[seen] = (before or 0.0) + spent  # the most recent stack goes last
 
 
-def look(frame: FrameType | None) -> Seen | None:
+def look(thread: int, functions: Sequence[At]) -> Seen | None:
     """What a thread is doing: its lines outside JAX but inside the trace, and the part of JAX.
 
     Args:
-        frame: the innermost frame of the thread.
+        thread: its identifier.
+        functions: its stack, the innermost first.
 
     Returns:
         None if the thread is not in a call of JAX.
     """
     lines: list[Line] = []
-    frame, part = _behind_collection(frame)
+    first, part = _behind_collection(functions)
     inside = outermost = -1
     is_behind = False
-    for _ in range(_MAX_FRAMES):
-        if frame is None:
-            break
-        code = frame.f_code
+    for depth, (code, line, _) in enumerate(functions[first:], first):
         match owner(code.co_filename):
             case Owner.JAX:
                 outermost_before, outermost = outermost, len(lines)
@@ -312,7 +303,7 @@ def look(frame: FrameType | None) -> Seen | None:
                 if not lines:
                     part = part or part_of(code)
                     # The line that an equation came from, while JAX transforms a program.
-                    lines = _behind(frame)
+                    lines = _behind(thread, depth, code)
                     is_behind = bool(lines)
                 elif not is_behind and outermost_before < 0 and part in _OUTSIDE:
                     if all(_is_standard(line[0]) for line in lines):
@@ -329,9 +320,7 @@ def look(frame: FrameType | None) -> Seen | None:
                 if outermost < 0 and part in (None, Part.PYTHON):
                     part = Part.EQUALITY if code.co_name in _EQUALITY else Part.PYTHON
                 if not _is_made(code):
-                    line = frame.f_lineno or code.co_firstlineno
-                    lines.append((code.co_filename, line, code.co_qualname, code.co_firstlineno))
-        frame = back(frame)
+                    lines.append(_line(code, line or code.co_firstlineno))
     if outermost < 0:
         return None
     return _inside(lines, inside if inside >= 0 else outermost, part or Part.TRACING)
@@ -342,41 +331,40 @@ def _inside(lines: list[Line], kept: int, part: Part) -> Seen:
     return () if part is Part.RECORDING else tuple(lines[:kept]), part
 
 
-def _behind_collection(frame: FrameType | None) -> tuple[FrameType | None, Part | None]:
-    """Where a thread was when Python started a garbage collection in it.
+def _behind_collection(functions: Sequence[At]) -> tuple[int, Part | None]:
+    """Which function a thread was in when Python started a garbage collection in it.
 
     During a collection a thread releases the GIL only in the callbacks of `gc.callbacks`, one
     of which is JAX's.
     """
     told = [getattr(called, "__code__", None) for called in gc.callbacks]
-    inner = frame
-    for _ in range(_MAX_CALLBACK_FRAMES):
-        if inner is None:
-            break
-        if inner.f_code in told:
-            return back(inner), Part.COLLECTION
-        inner = back(inner)
-    return frame, None
+    for depth, (code, _, _) in enumerate(functions[:_MAX_CALLBACK_FRAMES]):
+        if code in told:
+            return depth + 1, Part.COLLECTION
+    return 0, None
 
 
-def _behind(frame: FrameType) -> list[Line]:
+def _behind(thread: int, depth: int, code: CodeType) -> list[Line]:
     """The user's line of the equation that a JAX frame handles, and library lines inside it."""
-    if not handles_equations(frame.f_code):
+    if not handles_equations(code):
         return []
-    if (about := equation_in(local_of(frame))) is None:
+    if (about := source_of(local(thread, depth, code, EQUATION_NAME))) is None:
         return []
     lines: list[Line] = []
-    for code, position in zip(*about.raw_frames(), strict=True):
-        if is_boundary(code):
+    for inner, position in zip(*about.raw_frames(), strict=True):
+        if is_boundary(inner):
             break
-        whose = owner(code.co_filename)
-        if whose not in (Owner.USER, Owner.LIBRARY) or _is_made(code):
+        whose = owner(inner.co_filename)
+        if whose not in (Owner.USER, Owner.LIBRARY) or _is_made(inner):
             continue
-        line = type(about).code_addr2line(code, position)
-        lines.append((code.co_filename, line, code.co_qualname, code.co_firstlineno))
+        lines.append(_line(inner, type(about).code_addr2line(inner, position)))
         if whose is Owner.USER:
             return lines
     return []
+
+
+def _line(code: CodeType, line: int) -> Line:
+    return code.co_filename, line, code.co_qualname, code.co_firstlineno
 
 
 def _is_made(code: CodeType) -> bool:

@@ -5,7 +5,7 @@ If JAX moves a file, nothing is lost: its frames then count as tracing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import CodeType
 from typing import Protocol
 
@@ -60,9 +60,12 @@ def handles_equations(code: CodeType) -> bool:
     return code.co_name in _EVALUATES
 
 
-def equation_in(local: Mapping[str, object]) -> Traceback | None:
-    """Where the equation was traced that such a frame is processing, from its local variables."""
-    equation = names_slow.EQUATION.among(local)
+EQUATION_NAME = names_slow.EQUATION.name
+"""The local variable of such a frame that is the equation."""
+
+
+def source_of(equation: object) -> Traceback | None:
+    """Where an equation was traced."""
     source = names_values.OF_EQUATION["source_info"].of(equation)
     return names_values.TRACEBACK.of(source)
 

@@ -6,7 +6,6 @@ that other processes share.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import threading
@@ -22,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from retrace.capture.sampling import Sampler, Seen, look
+from retrace.capture.sampling import Sampler, Seen
 from retrace.capture.session import begin_memory, session
 from retrace.costs.account import Account, account
 from retrace.costs.tracing import TraceSummary, outside_tracing
@@ -32,6 +31,7 @@ from retrace.jax_internals.profile import Profile
 from retrace.model import Miss, Recording, Stage, Tracing
 from retrace.model.slow import Part
 from retrace.store.reader import read_lines
+from tests.recording.own_stack import seen_here
 
 HERE = __file__
 LEAST = 0.4
@@ -555,10 +555,9 @@ def stack(*frames: tuple[str, str]) -> Seen | None:
         held: dict[str, Any] = {
             "inner": inner,
             "told": told,
-            "look": look,
-            "here": inspect.currentframe,
+            "seen_here": seen_here,
         }
-        body = "told.append(look(here()))" if inner is None else "inner()"
+        body = "told.append(seen_here())" if inner is None else "inner()"
         exec(compile(f"def {name}():\n    {body}", file, "exec"), held)
         inner = held[name]
     assert inner is not None
@@ -621,7 +620,7 @@ def test_what_is_recorded_inside_a_trace_is_on_no_line_of_the_programs() -> None
     seen: list[Seen | None] = []
 
     def here(leaf: Any = None) -> Any:
-        seen.append(look(inspect.currentframe()))
+        seen.append(seen_here())
         return leaf
 
     def record() -> None:

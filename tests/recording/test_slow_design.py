@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import gc
 import random
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 import pytest
 
 from retrace.capture.programs import transcript
-from retrace.capture.sampling import look
 from retrace.compare.size import unrolled
 from retrace.costs.account import Account
 from retrace.costs.heavy import heavy
@@ -28,6 +26,7 @@ from retrace.model import Listing, Recording
 from retrace.model.slow import Compiling, Kernel, Part, Pass
 from retrace.present.slow_design import heavy as heavy_told
 from retrace.present.view import View
+from tests.recording.own_stack import seen_here
 from tests.recording.test_slow import sampled
 from tests.recording.test_slow_lines import Of, of
 
@@ -225,7 +224,7 @@ def test_garbage_that_is_collected_in_a_trace_is_told_as_that() -> None:
     seen: list[Any] = []
 
     def told(phase: str, info: dict[str, int]) -> None:
-        seen.append(look(sys._getframe()))  # pyright: ignore[reportPrivateUsage]
+        seen.append(seen_here())
 
     def collects(x: Any) -> Any:
         gc.collect()  # collects

@@ -16,7 +16,7 @@ import pytest
 from retrace.capture.kernels import kernels
 from retrace.capture.loops import around, loops
 from retrace.capture.programs import transcript
-from retrace.capture.sampling import Sampler, look
+from retrace.capture.sampling import Sampler
 from retrace.capture.session import begin_memory, session
 from retrace.capture.turn import Turn
 from retrace.costs.account import Account, account
@@ -28,6 +28,7 @@ from retrace.model import Frame, Tracing
 from retrace.model.slow import Kernel, Part, Sampled
 from retrace.store.reader import read_lines
 from retrace.store.slow import decode_slow, encode_slow
+from tests.recording.own_stack import seen_here
 from tests.recording.test_slow import sampled
 
 HERE = __file__
@@ -331,8 +332,7 @@ class Equal:
         return 1
 
     def __eq__(self, other: object) -> bool:
-        here = sys._getframe  # pyright: ignore[reportPrivateUsage]
-        return all(self.seen.append(look(here())) is None for _ in range(1))  # compares
+        return all(self.seen.append(seen_here()) is None for _ in range(1))  # compares
 
 
 def test_a_comparison_is_one_whatever_its_code_calls() -> None:
