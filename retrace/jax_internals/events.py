@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-OUTERMOST = frozenset(("backend_compile_and_load", "backend_compile"))
+COMPILE = "backend_compile_and_load"
+OUTERMOST = frozenset((COMPILE, "backend_compile"))
+"""What JAX itself announces around a compilation."""
 PIPELINES = ("HLO passes", "HLO Transforms")
 """How the event around all passes of a program begins, followed by the program's name."""
 
@@ -76,7 +78,7 @@ ENCLOSING = frozenset(
     )
 )
 """Events around others, or for the whole program: neither a pass nor code generation."""
-ENCLOSING_BEGIN = ("PjRt", "TpuCompiler::", "XLA::", *PIPELINES)
+ENCLOSING_BEGIN = ("PjRt", "PJRT_", "TpuCompiler::", "XLA::", *PIPELINES)
 """How the names of more of these begin."""
 ACCELERATORS = frozenset((GPU_BACKEND, "TpuCompiler::Compile"))
 """One of these is in each profile of a compilation for a GPU or a TPU."""

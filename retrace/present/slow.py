@@ -38,6 +38,8 @@ _MAX_MISSES = 3
 """Maximum number of misses in a report."""
 _MAX_LINES = 6
 _MAX_PASSES = 5
+_LEAST_CODE = 1000
+"""Bytes of machine code that are told: for a GPU, XLA says 16 whatever it compiled."""
 
 PARTS = {
     Part.PYTHON: "Python code, not tracing",
@@ -267,13 +269,13 @@ def _memory(one: Account) -> Iterator[str]:
     if (memory := one.memory) is not None:
         texts = [
             f"{name} {size(value)}"
-            for name, value in (
-                ("arguments", memory.arguments),
-                ("outputs", memory.outputs),
-                ("temporaries", memory.temporaries),
-                ("code", memory.code),
+            for name, value, least in (
+                ("arguments", memory.arguments, 1),
+                ("outputs", memory.outputs, 1),
+                ("temporaries", memory.temporaries, 1),
+                ("code", memory.code, _LEAST_CODE),
             )
-            if value
+            if value >= least
         ]
         yield ", ".join(texts) if texts else "nothing notable"
     if one.donated is not None:

@@ -10,8 +10,9 @@ import pytest
 
 from retrace.jax_internals import names_slow
 from retrace.jax_internals.profile import Profile
-from retrace.jax_internals.xspace import compilation, threads
+from retrace.jax_internals.xspace import Compilation, compilation, threads
 from retrace.model.protobuf import fields
+from retrace.rebuilt import profiling
 
 KERNEL, INNER, PASS, WORK = 1, 2, 3, 4
 NAMES = {KERNEL: "FusionCompiler::Compile", INNER: "CSEPass", PASS: "dce", WORK: "CpuCompiler"}
@@ -109,3 +110,21 @@ def test_xla_writes_events_in_the_order_in_which_they_began() -> None:
             assert began == sorted(began)
             threads += len(began) > 20
     assert threads
+
+
+def test_a_program_compiled_alone_is_announced_as_jax_does_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # On a GPU, passes and kernels count from there on.
+    if not names_slow.SESSION.expected:
+        pytest.skip("this JAX tells nothing of its compilations")
+    read: list[Compilation] = []
+
+    def reading(data: bytes) -> Compilation:
+        read.append(compilation(data))
+        return read[-1]
+
+    monkeypatch.setattr(profiling, "compilation", reading)
+    text = jax.jit(jnp.sin).lower(1.0).as_text()
+    profiling.answer({"text": text, "options": [1, 1, [], jax.default_backend()]})
+    assert [one.programs for one in read] == [1]
