@@ -1,4 +1,4 @@
-"""For every test: JAX runs on the CPU, and no hook of retrace is left in JAX afterwards."""
+"""For every test: where JAX runs, and that no hook of retrace is left in JAX afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from tests import sample
 
-os.environ["JAX_PLATFORMS"] = "cpu"
+# `python tests/matrix.py --device` asks for an accelerator.
+os.environ["JAX_PLATFORMS"] = os.environ.get("RETRACE_TEST_PLATFORMS", "cpu")
 for name in (
     "RETRACE",
     "RETRACE_DIR",

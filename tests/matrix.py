@@ -6,6 +6,7 @@
     python tests/matrix.py --next      the tests on the newest pre-release or nightly of JAX
     python tests/matrix.py --gpu       programs compiled for a GPU that is only described
     python tests/matrix.py --tpu       the same for a TPU
+    python tests/matrix.py --device    what records programs, on the accelerator that JAX has here
     python tests/matrix.py --full      like CI, but with everything of which CI tries a sample
 
 Tests that need no JAX run once, with the last of these. Tests marked `drawn` start processes
@@ -13,6 +14,7 @@ and take seconds: CI runs a third of them on the oldest JAX and another third on
 by the commit (`tests/sample.py`); with any argument they run on each.
 
 `--gpu` and `--tpu` need no such device, only its compiler: 240 and 140 MB from the package index.
+`--device` installs nothing: it runs with the JAX of the Python that runs it.
 
 Run it with the Python of an environment that has retrace[test,check]. Every other JAX gets its
 own environment under .venv/matrix/, which is kept and reused.
@@ -82,6 +84,17 @@ COMPILERS = (
         (*DESCRIBED, "-k", "described and tpu"),
     ),
 )
+# Programs whose recording might depend on where they run.
+ON_DEVICE = (
+    *("calls", "config", "counts", "disk_cache", "dispatch", "eager", "frozen_values", "header"),
+    *("neutral", "programs", "rebuilt", "shardings", "slow", "slow_profile", "threads", "work"),
+)
+DEVICE = Job(
+    "device",
+    (OWN_VERSION,),
+    (),
+    (*(f"tests/recording/test_{name}.py" for name in ON_DEVICE), "tests/test_examples.py"),
+)
 # Tests without JAX run once, with the newest of everything else.
 WITHOUT_JAX = (
     "tests/hostile",
@@ -149,7 +162,7 @@ def interpreter(pythons: tuple[tuple[int, int], ...]) -> str | None:
 def environment(job: Job) -> str | None:
     """The Python of an environment with the job's packages; None if installing failed."""
     base = interpreter(job.pythons)
-    if base is None or (job.name == "newest" and base == sys.executable):
+    if job is DEVICE or base is None or (job.name == "newest" and base == sys.executable):
         # retrace's own requirements have installed the newest JAX for this Python.
         return sys.executable
     home = ROOT / ".venv" / "matrix" / f"jax-{job.name}"
@@ -167,6 +180,15 @@ def environment(job: Job) -> str | None:
 def is_next(release: str) -> bool:
     """Whether a version is a pre-release or a nightly: `0.13.0rc1`, `0.13.0.dev20261122`."""
     return re.search(r"\d(a|b|rc|\.dev)\d*", release) is not None
+
+
+def device() -> str:
+    """JAX's platforms here: the accelerator, and the CPU beside it."""
+    source = "import jax; print(jax.default_backend())"
+    found = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=True
+    ).stdout.split()[-1]
+    return {"cpu": "cpu", "gpu": "cuda,cpu"}.get(found, f"{found},cpu")
 
 
 def installed(python: str) -> str:
@@ -206,7 +228,11 @@ def tested(
     left = [] if whole else [f"--ignore={path}" for path in WITHOUT_JAX]
     chosen = job.tests or ("-n", "auto", "--dist", "worksteal", *left)
     command = ("-m", "pytest", "-q", *chosen, *options)
-    if job.tests:
+    if job is DEVICE:
+        # Each process would take most of the memory of the device for itself.
+        part = {"RETRACE_TEST_PLATFORMS": device(), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        command = ("-m", "pytest", "-q", "-n", "auto", *chosen, *options)
+    elif job.tests:
         part = {"RETRACE_TEST_DEVICE": job.name}
     result = "passed" if passes(python, *command, **part) else "FAILED"
     if found is None:
@@ -246,6 +272,8 @@ def main() -> int:
         chosen = [NEXT.name]
     elif names in (["--gpu"], ["--tpu"]):
         chosen = [names[0].removeprefix("--")]
+    elif names == ["--device"]:
+        chosen = [DEVICE.name]
     elif names == ["--all"]:
         chosen = known[:-1]
     elif unknown := [name for name in names if name not in known]:
@@ -256,8 +284,8 @@ def main() -> int:
     # Tests start thousands of processes, each of which would compile retrace again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A test that needs them is skipped with a message if they could not be installed.
-    os.environ["RETRACE_TEST_PLUGINS"] = plugins()
-    jobs = [job for job in (*MATRIX, NEXT, *COMPILERS) if job.name in chosen]
+    os.environ["RETRACE_TEST_PLUGINS"] = "" if names == ["--device"] else plugins()
+    jobs = [job for job in (*MATRIX, NEXT, *COMPILERS, DEVICE) if job.name in chosen]
     # Installing waits for the network, so the next environment is created during tests.
     with ThreadPoolExecutor(max_workers=1) as making:
         made = [making.submit(environment, job) for job in jobs]

@@ -236,7 +236,7 @@ def _run(script: str, folder: Path, work: Path | None = None) -> subprocess.Comp
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", f"set -e\n{script}"],
         cwd=work or folder / "work",
-        env=environment(PATH=path, JAX_PLATFORMS="cpu", NO_COLOR="1", JOB="17"),
+        env=environment(PATH=path, NO_COLOR="1", JOB="17"),
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -304,7 +304,7 @@ def test_the_python_in_the_docs_runs(tmp_path: Path) -> None:
             ".",
         ],
         cwd=tmp_path,
-        env=environment(JAX_PLATFORMS="cpu"),
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=300,

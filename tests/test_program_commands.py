@@ -23,7 +23,7 @@ def retrace(*arguments: str, cwd: Path, code: int = 0) -> str:
         text=True,
         check=False,
         cwd=cwd,
-        env=os.environ | {"JAX_PLATFORMS": "cpu", "NO_COLOR": "1"},
+        env=os.environ | {"NO_COLOR": "1"},
     )
     assert done.returncode == code, done.stderr
     return done.stdout if not code else done.stderr

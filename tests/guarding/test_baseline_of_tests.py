@@ -105,7 +105,6 @@ class Suite:
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(self.folder)]),
-                "JAX_PLATFORMS": "cpu",
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                 **environment,
             },

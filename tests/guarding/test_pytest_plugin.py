@@ -64,7 +64,6 @@ def run(
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, (path, *sys.path))),
-            "JAX_PLATFORMS": "cpu",
             **({"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if alone else {}),
         },
     )

@@ -113,7 +113,7 @@ def test_a_silent_jax_is_not_taken_for_one_without_misses() -> None:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        env=os.environ,
     )
     assert done.returncode == 0, done.stderr
     said = {tuple(found): text for *found, text in json.loads(done.stdout)}
@@ -224,7 +224,6 @@ def shell(folder: Path, source: str, *arguments: str) -> subprocess.CompletedPro
         cwd=folder,
         env={
             **os.environ,
-            "JAX_PLATFORMS": "cpu",
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },

@@ -40,7 +40,7 @@ def ran() -> Ran:
     processes = [
         subprocess.Popen(
             [sys.executable, str(PROGRAM), str(port), str(index), str(COUNT)],
-            env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

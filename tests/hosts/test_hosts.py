@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 JOB = ROOT / "tests" / "recording" / "programs" / "job.py"
 COUNT = 3
 ODD = COUNT - 1
-ENVIRONMENT = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ def x64() -> Generator[None, None, None]:
         (x64, "jax_enable_x64", "True"),
         (lambda: jax.default_matmul_precision("high"), "jax_default_matmul_precision", "'high'"),
         (lambda: jax.numpy_dtype_promotion("strict"), "jax_numpy_dtype_promotion", "'strict'"),
-        (lambda: jax.default_device(jax.devices()[0]), "jax_default_device", "cpu:0"),
+        (lambda: jax.default_device(jax.devices("cpu")[0]), "jax_default_device", "cpu:0"),
         (lambda: jax.default_device("cpu"), "jax_default_device", "'cpu'"),
         (mesh, "mesh", "with mesh{data:1}"),
         (enter_mesh, "mesh", "set mesh{data:1}"),

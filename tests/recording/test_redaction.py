@@ -59,7 +59,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{elsewhere}",
-        "JAX_PLATFORMS": "cpu",
         "MY_SECRET": "SECRET-environment",
         "JAX_COMPILATION_CACHE_DIR": str(base / "SECRET-cache"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -254,7 +253,6 @@ def test_the_environment_is_heard_at_every_door(door: str, tmp_path: Path) -> No
             env={
                 **os.environ,
                 "PYTHONPATH": str(ROOT),
-                "JAX_PLATFORMS": "cpu",
                 "RETRACE_DIR": "out",
                 "RETRACE_REDACT": redact,
             },

@@ -48,7 +48,7 @@ def run(
     """Run a program under `retrace run`, and hold what it does to what it does without."""
     script = tmp_path / "program.py"
     script.write_text(START + textwrap.dedent(program))
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment["RECORDED"] = str(tmp_path / "recorded")
     # Not by `preexec_fn`: it would fork this process, where JAX has threads.
     limited = [] if limit is None else [sys.executable, "-c", LIMITED, *map(str, limit)]
@@ -167,7 +167,7 @@ def without_override(tmp_path: Path, *arguments: str, **options: str) -> tuple[s
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), **options},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **options},
         check=False,
     )
     if done.returncode == 99:
@@ -424,7 +424,7 @@ def test_an_equality_is_asked_once_for_each_object_under_the_same_hash(tmp_path:
             capture_output=True,
             text=True,
             timeout=120,
-            env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             check=True,
         )
         asked.append(done.stdout.split()[-2:])
@@ -470,7 +470,7 @@ def test_whatever_was_recorded_when_the_process_was_killed_is_read(tmp_path: Pat
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
     )
     told = [json.loads(line) for line in done.stdout.splitlines()]

@@ -129,7 +129,7 @@ with jax.default_matmul_precision("highest"):
 
 def reported(folder: Path, name: str, *arguments: str, **variables: str) -> dict[str, Any]:
     """The report of two processes that ran the program, the second with a different constant."""
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **variables}
+    environment = {**os.environ, **variables}
     for argument in arguments:
         line = [sys.executable, "-m", "retrace", "run", "-q", "--append", f"--out={name}"]
         subprocess.run([*line, "program.py", argument], cwd=folder, env=environment, check=True)

@@ -57,7 +57,7 @@ def both(program: Path, cache: Path, *before: str) -> list[tuple[int, list[str]]
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         for index in (0, 1)
     ]

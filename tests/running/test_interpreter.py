@@ -57,7 +57,7 @@ def test_we_install_no_interpreter_hooks(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(FIRST)
     (tmp_path / "program.py").write_text(PROGRAM)
     environment = {name: text for name, text in os.environ.items() if "RETRACE" not in name}
-    environment |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    environment |= {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
 
     def printed(*through: str) -> str:
         return subprocess.run(

@@ -290,7 +290,7 @@ def test_a_process_summarises_its_own_recording(tmp_path: Path) -> None:
         [sys.executable, "-m", "retrace", "run", "--append", "-o", str(many), str(script)],
         capture_output=True,
         text=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"},
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
         check=True,
         timeout=200,
     )
@@ -308,7 +308,7 @@ def test_a_script_that_came_through_a_pipe_is_not_read_again(tmp_path: Path) -> 
         "print('done')\n"
     )
     command = [sys.executable, "-m", "retrace", "run", "-o", "rec", "script.py"]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment
     ) as started:

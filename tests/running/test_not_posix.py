@@ -73,7 +73,7 @@ def run(folder: Path, *arguments: str, expected: int = 0) -> str:
         text=True,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == expected and "Traceback" not in done.stderr, done.stderr
     return done.stdout

@@ -40,7 +40,7 @@ sys.exit(3)
 
 def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_PROGRAM)
-    done = retrace("run", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    done = retrace("run", "train.py", cwd=tmp_path)
     assert done.returncode == 3
     assert done.stdout == ""
     assert "step traced again" in done.stderr
@@ -54,9 +54,9 @@ def test_run_records_summarises_and_exits_as_the_program(tmp_path: Path) -> None
 def test_a_run_ended_by_an_exception_proves_nothing(tmp_path: Path) -> None:
     train = tmp_path / "train.py"
     train.write_text(_PROGRAM)
-    retrace("run", "-q", "-o", "before", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    retrace("run", "-q", "-o", "before", "train.py", cwd=tmp_path)
     train.write_text(_PROGRAM.replace("for size in (2, 3, 4)", "step.lower()\nfor size in ()"))
-    done = retrace("run", "-q", "-o", "after", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    done = retrace("run", "-q", "-o", "after", "train.py", cwd=tmp_path)
     assert done.returncode == 1
     (run,) = read([tmp_path / "after"]).runs
     assert run.raised == "TypeError" and run.complete
@@ -75,7 +75,6 @@ def test_an_error_that_the_program_survives_did_not_end_it(tmp_path: Path) -> No
         "run",
         *("-q", "-o", "out", "-m", "pytest", *options),
         cwd=tmp_path,
-        JAX_PLATFORMS="cpu",
         PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
     )
     assert done.returncode == 1
@@ -125,7 +124,7 @@ def test_only_one_recording_if_the_environment_also_requests_one(
     program: str, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(f"{program}; jax.jit(lambda x: x)(1.0)")
-    recorded = {"RETRACE": "1", "JAX_PLATFORMS": "cpu"}
+    recorded = {"RETRACE": "1"}
     assert retrace("run", "train.py", cwd=tmp_path, **recorded).returncode == 0
     assert retrace("report", cwd=tmp_path, **recorded).returncode == 0
     assert len(recordings(tmp_path)) == 1
@@ -139,7 +138,7 @@ def test_a_program_that_never_imports_jax_leaves_no_recording(tmp_path: Path) ->
 
 def test_quiet_prints_nothing(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_PROGRAM)
-    done = retrace("run", "-q", "train.py", cwd=tmp_path, JAX_PLATFORMS="cpu")
+    done = retrace("run", "-q", "train.py", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
 
 

@@ -26,7 +26,7 @@ NOTHING = "/"
 def python(*arguments: str, cwd: str | Path = NOTHING, text: str = "") -> tuple[str, str]:
     """The output of a program on both streams; it must succeed in time."""
     environment = {name: value for name, value in os.environ.items() if "RETRACE" not in name}
-    environment |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    environment |= {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -321,7 +321,7 @@ def _interrupted(folder: Path, out: str, when: str) -> tuple[int, str]:
     program = subprocess.Popen(
         [sys.executable, "-m", "retrace", "run", "--out", out, "program.py", when],
         cwd=folder,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -374,7 +374,6 @@ def test_a_program_without_stderr_goes_on(stderr: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     environment = {
         **os.environ,
-        "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": str(ROOT),
         "RETRACE": "1",
         "RETRACE_DIR": str(tmp_path / "file" / "below"),  # cannot be written
