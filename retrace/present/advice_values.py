@@ -71,7 +71,7 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 )
             return f"pass {who} as {kind} at every call"
         case model.FewValues(why=why):
-            return _few(why, who, it)
+            return _few(why, who, it, many)
         case model.BranchInProgram():
             return (
                 f"each value of {who} needs its own program; if it controls an `if` or a `for`, "
@@ -167,7 +167,7 @@ def _held(advice: model.PassHeld, who: str) -> str:
     )
 
 
-def _few(why: str, who: str, it: str) -> str:
+def _few(why: str, who: str, it: str, many: bool) -> str:
     match why:
         case "functions":
             return (
@@ -181,6 +181,10 @@ def _few(why: str, who: str, it: str) -> str:
             )
         case "separate":
             return f"each value of {who} needs its own program: keep to a few"
+        case "flags" if many:
+            return f"{who} are flags: each combination of their values has its own program"
+        case "flags":
+            return f"{who} is a flag: its two values have a program each, and there are no more"
         case "shapes":
             return f"keep {who} to a few values: shapes depend on {it}"
         case _:

@@ -99,6 +99,8 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     shapes = evidence.program is not None and evidence.program.kind == "shapes-only"
     found = [change for each in own for change in (field_changes(each) or (each,))]
     calls_back = evidence.program is not None and evidence.program.calls_back
+    if all(types_of(change) == ("bool", "bool") for change in found):
+        return FewValues(paths=_paths(found), why="flags")
     if shapes or calls_back or not all(map(is_amount, found)):
         return FewValues(paths=_paths(found), why="shapes" if shapes else "program")
     return ToArray(paths=_paths(found))

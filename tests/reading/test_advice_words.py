@@ -67,6 +67,8 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.DefineBodyOnce, {"package": "package"}),
     (advice.FewValues, {"why": "functions"}),
     (advice.FewValues, {"why": "program"}),
+    (advice.FewValues, {"why": "flags"}),
+    (advice.FewValues, {"why": "flags", "paths": ("c.a", "c.b")}),
     (advice.JitAndPass, {"what": advice.What.WRAPPED, "static": ("axis",)}),
     (advice.JitAndPass, {"traced": ("parameters",)}),
     (advice.LeaveEager, {"in_trace": True}),

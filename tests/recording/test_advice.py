@@ -116,7 +116,7 @@ def test_a_switch_is_no_argument_though_it_chose_but_a_constant(last: Last) -> N
         return x * (2.0 if c.train else 3.0)
 
     advice, avoidable = last(configured(step, Config(), Config(train=False)))
-    assert (advice, avoidable) == (FewValues(paths=("c.train",), why="program"), "maybe")
+    assert (advice, avoidable) == (FewValues(paths=("c.train",), why="flags"), "maybe")
 
 
 def test_shapes_that_depend_on_a_value_are_said(last: Last) -> None:

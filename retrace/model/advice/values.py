@@ -74,8 +74,9 @@ class FewValues(Advice):
 
     code = "few-values"
     proof: Proof = Proof.MEANING
-    why: Literal["shapes", "program", "functions", "separate", "results"]
-    """What depends on the value; `results` if it only names what is returned."""
+    why: Literal["shapes", "program", "functions", "separate", "results", "flags"]
+    """What depends on the value; `results` if it only names what is returned, `flags` if it is
+    true or false."""
 
 
 class BranchInProgram(Advice):
