@@ -199,7 +199,7 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
             given += f" and {names(advice.made)} created inside it"
         return (
             f"jit {around} once{each}{given}, and call that: {names(bodies)} cannot be created "
-            f"once, since {names(holds)} {'differ' if len(holds) > 1 else 'differs'}; what a "
+            f"once, since {_differing(advice)}; what a "
             f"jitted function only reads stays as it was first{_static(advice.integers)}{rest}"
         )
     what = "what this line defines" if bodies == ("<lambda>",) else names(bodies)
@@ -210,6 +210,15 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
         f"served if {what} {is_made} once, at module level"
         f"{', and what differs is passed in' if asks else ''}"
     )
+
+
+def _differing(advice: model.DefineBodyOnce) -> str:
+    unknown = advice.unknown
+    known = tuple(name for name in advice.holds if name not in unknown)
+    said = [f"{names(known)} {'differ' if len(known) > 1 else 'differs'}"] if known else []
+    if unknown:
+        said.append(f"{names(unknown)} may differ (too large to be compared)")
+    return " and ".join(said)
 
 
 def _static(integers: tuple[str, ...]) -> str:

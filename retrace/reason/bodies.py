@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from retrace.compare.keys import read_changes
 from retrace.model import Function, Kind
 from retrace.model.advice import Advice, DefineBodyOnce, KeepMethod, Library, Proof
@@ -28,7 +30,9 @@ def defined_again(evidence: Evidence) -> Advice:
             proof=Proof.MEANING,
         )
     proof = proof_of(evidence.program)
-    holds = (*rules.held_otherwise(evidence.changes), *_reads_otherwise(evidence))
+    unknown = _reads_unknown(evidence)
+    differing = (*rules.held_otherwise(evidence.changes), *_reads_otherwise(evidence))
+    holds = tuple(dict.fromkeys((*differing, *unknown)))
     if proof is Proof.KEY and holds:
         proof = Proof.MEANING
     if bound and not holds:
@@ -48,6 +52,7 @@ def defined_again(evidence: Evidence) -> Advice:
             _wraps_kept(evidence),
         ),
         holds=holds,
+        unknown=unknown,
         each=tuple(name for name in each if name not in made),
         made=made,
         numbers=tuple(name for name in held.numbers if is_below(name, made)),
@@ -66,16 +71,26 @@ def _reads_otherwise(evidence: Evidence) -> tuple[str, ...]:
     if evidence.nearest is None:
         return ()
     pairs = zip(evidence.nearest.bodies, evidence.miss.bodies, strict=False)
-    found = [change.path for old, new in pairs for change in read_changes(old, new)]
-    # Too large to be compared, and perhaps changed in place.
-    large = [
-        path
-        for body in evidence.miss.bodies
-        for path, value in body.reads
-        if value.type == "numpy.ndarray" and value.data is None
-    ]
+    return _named(
+        (change.path for old, new in pairs for change in read_changes(old, new)), evidence
+    )
+
+
+def _reads_unknown(evidence: Evidence) -> tuple[str, ...]:
+    """What the bodies read that is too large to be compared, and perhaps changed in place."""
+    if evidence.nearest is None:
+        return ()
+    reads = (read for body in evidence.miss.bodies for read in body.reads)
+    is_large = (
+        path for path, value in reads if value.type == "numpy.ndarray" and value.data is None
+    )
+    return _named(is_large, evidence)
+
+
+def _named(paths: Iterable[str | None], evidence: Evidence) -> tuple[str, ...]:
+    """Those that no change is about."""
     held = {change.path for change in evidence.changes}
-    return tuple(dict.fromkeys(path for path in (*found, *large) if path and path not in held))
+    return tuple(dict.fromkeys(path for path in paths if path and path not in held))
 
 
 def _integers(bodies: tuple[Function, ...], differing: tuple[str, ...]) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.CompareByValue, {"package": "package", "varies": True}),
     (advice.DefineBodyOnce, {"partial": True}),
     (advice.DefineBodyOnce, {"package": "package"}),
+    (advice.DefineBodyOnce, {"holds": ("a", "b"), "unknown": ("b",)}),
     (advice.FewValues, {"why": "functions"}),
     (advice.FewValues, {"why": "program"}),
     (advice.FewValues, {"why": "flags"}),

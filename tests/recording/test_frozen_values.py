@@ -467,6 +467,24 @@ def test_what_the_body_of_a_loop_reads_of_its_object_is_named(judge_all: JudgeAl
         assert (one.fix.holds, one.avoidable) == (("self.force",), "maybe")
 
 
+@pytest.mark.parametrize(("size", "is_known"), [(1_000, True), (300_000, False)])
+def test_a_large_array_that_a_body_reads_may_differ(
+    judge_all: JudgeAll, size: int, is_known: bool
+) -> None:
+    def program() -> None:
+        simulation = Simulation()
+        for number in range(4):
+            # Too large to be compared, though it is another one each time.
+            simulation.force = np.full(size, float(number), np.float32)
+            simulation.advance(jnp.zeros(size))
+
+    found = [one.fix for one in judge_all(program)[1] if isinstance(one.fix, DefineBodyOnce)]
+    assert found
+    for one in found:
+        assert one.holds == ("self.force",)
+        assert one.unknown == (() if is_known else ("self.force",))
+
+
 def test_what_sets_attributes_stays_outside_of_a_jitted_loop(judge_all: JudgeAll) -> None:
     def program() -> None:
         simulation = Simulation()

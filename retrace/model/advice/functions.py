@@ -213,6 +213,8 @@ class DefineBodyOnce(Advice):
     holds: tuple[str, ...] = ()
     """What they close over that was another object each time, so that they cannot be defined
     once."""
+    unknown: tuple[str, ...] = ()
+    """Those of them that were too large to be compared."""
     each: tuple[str, ...] = ()
     """Those of them that cannot be arguments of a jitted function, like a function."""
     made: tuple[str, ...] = ()
