@@ -21,8 +21,8 @@ import gc
 import sys
 from collections.abc import Iterator
 from functools import partial
-from itertools import accumulate, chain, compress, islice, repeat, takewhile
-from operator import attrgetter, call, is_not, methodcaller
+from itertools import accumulate, chain, compress, islice, repeat, takewhile, tee
+from operator import attrgetter, call, is_, is_not, methodcaller
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -54,14 +54,14 @@ def local(thread: int, depth: int, code: CodeType, name: str) -> Any:
     """
     if name not in code.co_varnames and name not in code.co_cellvars:
         return None  # asking for it would make Python format an error, and collect garbage there
+    # Without names: what is read to its end is let go of at once.
     found = _at_once(
         chain(
-            map(_CODE, _frames(thread, depth, depth + 1)),
-            map(methodcaller("get", name), map(_LOCALS, _frames(thread, depth, depth + 1))),
+            map(methodcaller("get", name), _locals(thread, depth, code)),
             _forgotten(thread, depth, code) if _KEEPS_LOCALS else (),
         )
     )
-    return found[1] if len(found) > 1 and found[0] is code else None
+    return found[0] if found else None
 
 
 def _frames(thread: int, first: int, end: int) -> Iterator[Any]:
@@ -72,13 +72,19 @@ def _frames(thread: int, first: int, end: int) -> Iterator[Any]:
     return islice(takewhile(_IS_THERE, outwards), first, end)
 
 
+def _locals(thread: int, depth: int, code: CodeType) -> Iterator[Any]:
+    """The local variables at a depth, if the thread still runs this code there."""
+    frame, same = tee(_frames(thread, depth, depth + 1))
+    return map(_LOCALS, compress(frame, map(is_, map(_CODE, same), (code,))))
+
+
 def _forgotten(thread: int, depth: int, code: CodeType) -> Iterator[None]:
     """Take what a frame's dictionary holds out of it, but for the arguments.
 
     It would die when the dictionary is next brought up to date, and with it Python code may run
     in the middle of that. The arguments stay, which a hook may be reading in the other thread.
     """
-    held: Any = chain.from_iterable(map(repeat, map(_LOCALS, _frames(thread, depth, depth + 1))))
+    held: Any = chain.from_iterable(map(repeat, _locals(thread, depth, code)))
     names = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
     emptied: Any = map(dict.__setitem__, held, names, repeat(None))
     return emptied

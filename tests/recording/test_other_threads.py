@@ -82,3 +82,47 @@ def test_a_thread_runs_on_while_its_stack_is_read(what: str) -> None:
     )
     said = f"seen True found {what == 'local'} off 0 late 0\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+
+
+MOVES = """
+import sys, threading, time
+from retrace.capture.other_threads import local
+
+def function(argument):
+    only_here = argument
+    return only_here
+
+MODULE = compile("for i in range(30): pass", "module", "exec")
+program = threading.get_ident()
+met = elsewhere = 0
+sys.setswitchinterval(1e-6)
+
+def samples():
+    global met
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        met += local(program, 0, function.__code__, "argument") is not None
+
+sampling = threading.Thread(target=samples)
+sampling.start()
+while sampling.is_alive():
+    for number in range(20):
+        function(number)
+        names = {}
+        exec(MODULE, names)
+        elsewhere += "only_here" in names
+print("met", met > 50, "elsewhere", elsewhere)
+"""
+
+
+def test_a_function_that_a_thread_has_left_gets_nothing() -> None:
+    # At the same depth, the local variables of a module are those that it keeps.
+    done = subprocess.run(
+        [sys.executable, "-c", MOVES],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "met True elsewhere 0\n", "")
