@@ -436,7 +436,8 @@ def test_what_a_library_s_function_holds_is_not_to_be_passed_to_it(judge_all: Ju
 
 class Simulation:
     def __init__(self) -> None:
-        self.force, self.key = jnp.zeros(4), jax.random.key(0)
+        self.force: Any = jnp.zeros(4)
+        self.key = jax.random.key(0)
 
     def body(self, s: Any, _: Any) -> Any:
         return s + self.force, None
