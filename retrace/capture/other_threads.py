@@ -102,8 +102,6 @@ def _at_once(read: Iterator[Any]) -> list[Any]:
     on = map(call, compress(_ON, was_on))
     try:
         found.extend(chain(filter(None, off), read, filter(None, on)))
-    except BaseException:
-        if was_on == [True]:
-            gc.enable()
-        raise
+    finally:
+        list(on)  # nothing is left of it, unless reading raised
     return found

@@ -184,7 +184,7 @@ def _few(why: str, who: str, it: str, many: bool) -> str:
         case "flags" if many:
             return f"{who} are flags: each combination of their values has its own program"
         case "flags":
-            return f"{who} is a flag: its two values have a program each, and there are no more"
+            return f"{who} is a flag: each of its two values has its own program"
         case "shapes":
             return f"keep {who} to a few values: shapes depend on {it}"
         case _:

@@ -21,7 +21,7 @@ const unpacked = async (id) => {
 // Places are relative to the common folder of the program's own files.
 const shortened = (misses) => {
   const folders = new Set(misses
-    .filter(({ call_site: at }) => at && !at.library && at.file.startsWith("/"))
+    .filter(({ call_site: at }) => at && !at.library && at.file.split("/")[0] === "")
     .map((miss) => miss.call_site.file.split("/").slice(0, -1).join("/")));
   let common = null;
   for (const folder of folders) {

@@ -306,6 +306,12 @@ def _held(change: Change, advice: Advice) -> str:
     return f"pass what {names(advice.paths)} hold{'' if len(advice.paths) > 1 else 's'}{few}"
 
 
+def _few(change: Change, advice: Advice) -> str:
+    is_flag = isinstance(advice, model.FewValues) and advice.why == "flags"
+    number = "one value" if is_flag else "fewer values"
+    return f"{number} of {_what(change)} ({change.seen} seen)"
+
+
 def _init(advice: Advice) -> str:
     if isinstance(advice, model.JitInit) and advice.name is not None:
         return f"jit `{advice.name}` ({advice.package})"
@@ -346,10 +352,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.LeaveOutValue, lambda _, advice: f"leave {names(advice.paths)} out of the key"),
     (model.LeaveOutArray, lambda change, _: f"leave out {_what(change)}"),
     (model.OneType, lambda change, _: f"one type for {_what(change)}"),
-    (
-        model.FewValues,
-        lambda change, _: f"fewer values of {_what(change)} ({change.seen} seen)",
-    ),
+    (model.FewValues, _few),
     (model.FewMapped, _mapped),
     (model.OneMesh, lambda change, _: f"one mesh for {_what(change)}"),
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),

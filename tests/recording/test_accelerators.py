@@ -23,7 +23,7 @@ from retrace.costs.account import account
 from retrace.costs.by_line import by_line
 from retrace.jax_internals import events as at
 from retrace.jax_internals import names_slow
-from retrace.jax_internals.accelerators import Step, found
+from retrace.jax_internals.accelerators import Step, found, kind
 from retrace.jax_internals.events import Event
 from retrace.jax_internals.xspace import Compilation, compilation, threads
 from retrace.model import Stage
@@ -84,6 +84,12 @@ def test_all_seconds_of_a_profile_are_told_once(platform: str) -> None:
     passes = {one.name for one in seen.passes if one.kind == "pass"}
     assert len(passes) > 20 and "algsimp" in passes and not passes & around
     assert not any(one.kind == "pass" and ":" in one.name for one in seen.passes)
+
+
+def test_what_an_api_of_devices_announces_is_no_pass() -> None:
+    # Around all else, where there is such a device.
+    assert kind("PJRT_Client_Compile") == kind("PjRtCApiCompiler::Compile") == "other"
+    assert kind("priority-fusion") == "pass"
 
 
 def test_the_parts_of_a_gpu_s_compiler() -> None:

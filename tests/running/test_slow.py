@@ -77,6 +77,11 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
         assert said in text.stdout
 
     view = read_view(tmp_path / "out")
+    step = slow.accounts(view)[0]
+    assert step.memory is not None
+    for code, is_told in ((16, False), (50_000, True)):  # of each program for a GPU, XLA says 16
+        told_of = step._replace(memory=step.memory._replace(code=code))
+        assert (", code " in "\n".join(slow.whole(view, told_of))) is is_told
     report = json.loads(report_json.encode(report_json.report(view)))
     VALIDATOR.validate(report)
     # On a busy machine the small one may take as long.
