@@ -9,6 +9,7 @@ results.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from retrace.compare.axes import Effect, arity, effect, equation
 from retrace.compare.equation import inner
@@ -30,6 +31,8 @@ class Step(Row):
     """None if the equation computes with the size itself, as a mean does."""
     place: Frame | None
     """The user's line, if known."""
+    dtype: str = ""
+    """Of a largest or smallest value: the type of what is compared, as JAX shortens it."""
 
     @property
     def is_draw(self) -> bool:
@@ -79,6 +82,17 @@ class Along(Row):
 
 UNKNOWN = Along(whole=False)
 
+EXTREMES = frozenset(("argmax", "argmin", "reduce_max", "reduce_min"))
+"""Operations in which only the least or the greatest value of a type changes no result."""
+
+
+class _Done(NamedTuple):
+    """What an equation does along the axis."""
+
+    effect: Effect
+    primitive: str | None
+    dtype: str = ""
+
 
 def is_drawn_by_position(key: Key) -> bool:
     """Whether a random number depends only on its position, not on how many are drawn."""
@@ -110,7 +124,7 @@ class _Walk:
         self._seen: set[tuple[str, str, Frame | None]] = set()
         self._walked = 0
         self._counted_from_end: dict[str, frozenset[int]] = {}
-        self._known: dict[tuple[object, ...], tuple[Effect, str | None] | None] = {}
+        self._known: dict[tuple[object, ...], _Done | None] = {}
         """What equations do. Layers repeat, so most are known from an earlier one."""
 
     def programs(
@@ -131,11 +145,12 @@ class _Walk:
         for index, what in enumerate(self._equations(old, new, before, after)):
             if what is None:
                 return UNKNOWN
-            done, name = what
+            done, name, dtype = what
             if done == "unknown":
                 found = found._replace(whole=False)
             elif done != "nothing" and not (name is None and index in self._from_end(new)):
-                step = (Step(name, _own(place(new, index)) or outer or place(new, index)),)
+                at = _own(place(new, index)) or outer or place(new, index)
+                step = (Step(name, at, dtype),)
                 found = found.union(Along(step) if done == "masked" else Along(ordered=step))
             if "@" in new.equations[index]:
                 around = _own(place(new, index)) or outer
@@ -152,8 +167,8 @@ class _Walk:
 
     def _equations(
         self, old: Listing, new: Listing, before: list[str], after: list[str]
-    ) -> Iterator[tuple[Effect, str | None] | None]:
-        """What each equation does, and its primitive; None if the two equations do not match.
+    ) -> Iterator[_Done | None]:
+        """What each equation does; None if the two equations do not match.
 
         Adds the types of its results to `before` and `after`.
         """
@@ -173,15 +188,16 @@ class _Walk:
             before += made
             after += arity(b)[1]
 
-    def _what_it_does(
-        self, a: str, b: str, types: list[tuple[str, str]]
-    ) -> tuple[Effect, str | None] | None:
+    def _what_it_does(self, a: str, b: str, types: list[tuple[str, str]]) -> _Done | None:
         one = equation(a, b, types)
         if one is None:
             return None
         done = effect(one, self._stable)
         by_size = one.literal or (one.is_by_size and done == "masked")
-        return done, None if by_size else one.name
+        if by_size:
+            return _Done(done, None)
+        dtype = types[0][1].partition("[")[0] if types and one.name in EXTREMES else ""
+        return _Done(done, one.name, dtype)
 
     def _sub_programs(
         self, old: Listing, new: Listing, index: int, depth: int, around: Frame | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from retrace.compare.along import Along, Step
+from retrace.compare.along import EXTREMES, Along, Step
 from retrace.model import Frame
 from retrace.plan.step import Sizes
 from retrace.present.words import listed, names, quoted
@@ -64,36 +64,47 @@ _MAX_PLACES = 12
 _ADDS_AT = ("scatter-add", "scatter_add")
 """What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 
-_NEUTRAL = {
-    "argmax": "-jnp.inf",
-    "argmin": "jnp.inf",
-    "reduce_and": "True",
-    "reduce_max": "-jnp.inf",
-    "reduce_min": "jnp.inf",
-    "reduce_prod": "1",
-}
-"""What changes no result, for operations that are not sums."""
+_NEUTRAL = {"reduce_and": "True", "reduce_prod": "1"}
+"""What changes no result, for operations that are neither sums nor extremes."""
 
 
-def neutral(along: Along) -> dict[str, str]:
+def neutral(along: Along) -> dict[str, tuple[str, ...]]:
     """The values to mask with where 0 would change results, by operation."""
-    names = dict.fromkeys(one.primitive for one in along.masked)
-    return {name: _NEUTRAL[name] for name in names if name is not None and name in _NEUTRAL}
+    found: dict[str, dict[str, None]] = {}
+    for one in along.masked:
+        if (value := _value(one)) is not None and one.primitive is not None:
+            found.setdefault(one.primitive, {})[value] = None
+    return {name: tuple(values) for name, values in found.items()}
+
+
+def _value(step: Step) -> str | None:
+    """What changes no result of an operation; None for 0.
+
+    An infinity would not do for the largest: it makes a row that is padding as a whole NaN in a
+    softmax, its gradients too, and turns integers into float32, which rounds them.
+    """
+    if step.primitive not in EXTREMES:
+        return None if step.primitive is None else _NEUTRAL.get(step.primitive)
+    largest = step.primitive.endswith("max")
+    if step.dtype == "bool":
+        return str(not largest)
+    info = "iinfo" if step.dtype.startswith(("i", "u")) else "finfo"
+    return f"jnp.{info}(x.dtype).{'min' if largest else 'max'}"
 
 
 def _with_values(named: Sequence[Step]) -> str:
     text = steps_of(named, _MAX_PLACES)
     by_value: dict[str, list[str]] = {}
-    for name, value in neutral(Along(masked=tuple(named))).items():
-        by_value.setdefault(value, []).append(name)
+    for name, values in neutral(Along(masked=tuple(named))).items():
+        by_value.setdefault("` or `".join(values), []).append(name)
     if not by_value:
         return text
-    values = [f"`{value}` in {listed(list(map(quoted, own)))}" for value, own in by_value.items()]
-    return f"{text} (with {listed(values)}{', 0 in the others' if _sums(named) else ''})"
+    told = [f"`{value}` in {listed(list(map(quoted, own)))}" for value, own in by_value.items()]
+    return f"{text} (with {listed(told)}{', 0 in the others' if _sums(named) else ''})"
 
 
 def _sums(named: Sequence[Step]) -> bool:
-    return any(one.primitive not in _NEUTRAL for one in named)
+    return any(_value(one) is None for one in named)
 
 
 def steps_of(steps: Sequence[Step], most: int = 2) -> str:

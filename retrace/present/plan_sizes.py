@@ -220,9 +220,10 @@ def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
         # A row of zeros may give NaN in gradients, mask or not, or a loop that never ends.
         yield f"        rows = {added}"
         yield '        x = np.pad(x, rows, mode="edge")  # repeats the last row'
-    values = neutral(sizes.along).values()
     if not sizes.along.separate:
-        other = ", -jnp.inf in place of 0 for the largest" if "-jnp.inf" in values else ""
+        values = [one for own in neutral(sizes.along).values() for one in own]
+        least = next((one for one in values if one.endswith(".min")), None)
+        other = f", `{least}` in place of 0 for the largest" if least is not None else ""
         yield from wrapped(
             f"    with a mask, as in `jnp.sum(jnp.where(mask, x, 0)) / mask.sum()`{other}",
             width,

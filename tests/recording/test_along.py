@@ -374,13 +374,53 @@ def test_the_padding_is_masked_with_what_changes_no_result() -> None:
         return jax.nn.logsumexp(x, 0), jnp.argmin(x, 0), x.prod(0)
 
     values = neutral(_along(function))
-    assert values == {"reduce_max": "-jnp.inf", "argmin": "jnp.inf", "reduce_prod": "1"}
-    assert all(f"`{value}` in" in masked(_along(function)) for value in values.values())
+    assert values == {
+        "reduce_max": ("jnp.finfo(x.dtype).min",),
+        "argmin": ("jnp.finfo(x.dtype).max",),
+        "reduce_prod": ("1",),
+    }
+    assert all(f"`{value}` in" in masked(_along(function)) for (value,) in values.values())
     assert "0 in the others" in masked(_along(function))
     assert neutral(_along(lambda x: x.sum(0))) == {}
     # Followed: the sum of `exp` is masked by its argument.
     x, mask = _rows(_LARGE), np.arange(_LARGE)[:, None] < _SMALL
     alone = function(_rows(_SMALL))
-    for index, value in enumerate(values.values()):
+    for index, (value,) in enumerate(values.values()):
         padded = function(jnp.where(mask, x, eval(value)))
         np.testing.assert_allclose(alone[index], padded[index], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("of", "value"),
+    [
+        (lambda x: x.astype(np.int32), "jnp.iinfo(x.dtype).min"),
+        (lambda x: jnp.abs(x).astype(np.uint8), "jnp.iinfo(x.dtype).min"),
+        (lambda x: x > 0, "False"),
+        (lambda x: x.astype(jnp.bfloat16), "jnp.finfo(x.dtype).min"),
+    ],
+    ids=["integers", "unsigned", "bools", "bfloat16"],
+)
+def test_the_largest_is_masked_with_the_least_value_of_its_type(of: Function, value: str) -> None:
+    assert neutral(_along(lambda x: jnp.argmax(of(x), 0))) == {"argmax": (value,)}
+    x, mask = of(_rows(_LARGE)), np.arange(_LARGE)[:, None] < _SMALL
+    masked_with = jnp.where(mask, x, eval(value))
+    assert masked_with.dtype == x.dtype
+    np.testing.assert_array_equal(jnp.argmax(masked_with, 0), jnp.argmax(x[:_SMALL], 0))
+
+
+def test_a_program_that_compares_two_types_masks_each_with_its_own_value() -> None:
+    told = masked(_along(lambda x: (x.max(0), x.astype(np.int32).max(0))))
+    assert "`jnp.finfo(x.dtype).min` or `jnp.iinfo(x.dtype).min` in `reduce_max`" in told
+
+
+def test_a_softmax_over_padding_alone_has_finite_gradients() -> None:
+    # As in attention: rows added to a batch hold no position that is not padding.
+    def loss(v: Any, least: Any) -> Any:
+        weights = jax.nn.softmax(jnp.where(nothing, _rows(_LARGE), least), axis=0)
+        return jnp.where(nothing, weights * v, 0).sum()
+
+    assert neutral(_along(lambda x: jnp.max(x, 0))) == {"reduce_max": ("jnp.finfo(x.dtype).min",)}
+    nothing = np.zeros((_LARGE, 1), bool)
+    v = jnp.ones((_LARGE, 1))
+    assert np.isfinite(jax.grad(loss)(v, jnp.finfo(v.dtype).min)).all()
+    assert not np.isfinite(jax.grad(loss)(v, -jnp.inf)).all()
