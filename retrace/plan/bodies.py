@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Iterable, Iterator
 
 from retrace.model import Function
@@ -42,13 +43,18 @@ def with_own_call(around: Mapped) -> Iterator[int]:
 
 
 def contents(functions: Iterable[Function], names: Collection[str]) -> Hashable:
-    """What functions hold under these names, as far as it can be told apart."""
+    """What functions hold or read under these names, or below, as far as it can be told apart."""
     return tuple(
         (name, one.type, one.text, repr(one.data))
         for function in functions
-        for name, one in (*function.closure, *function.bound, *function.defaults)
-        if name in names
+        for name, one in (*function.closure, *function.bound, *function.defaults, *function.reads)
+        if name in names or root(name) in names
     )
+
+
+def root(name: str) -> str:
+    """The variable that a name begins with: `CONFIG` of `CONFIG.lr`."""
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
 def are_library_bodies(history: History) -> bool:

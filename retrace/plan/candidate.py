@@ -25,6 +25,7 @@ from retrace.plan.bodies import (
     around_each,
     contents,
     is_jitted_around,
+    root,
     with_own_call,
 )
 from retrace.plan.enclosing import enclosing
@@ -181,14 +182,10 @@ def _static(history: History) -> frozenset[str]:
     for row in history.rows:
         match row.fix:
             case JitAndPass(static=names) | JitForEach(by_value=True, paths=names):
-                found.update(map(_root, names))
+                found.update(map(root, names))
             case _:
                 pass
     return frozenset(found)
-
-
-def _root(name: str) -> str:
-    return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
 def _by_static(

@@ -289,13 +289,25 @@ def _for_each(advice: model.JitForEach) -> str:
 _UNEXPLAINED = "; something that it holds changed its program and was not recorded: pass that too"
 
 
+def _as_static(advice: model.JitAndPass) -> str:
+    """A static argument; a list becomes a tuple, since JAX takes only what has a hash."""
+    kind = _arguments(advice.static, "static")
+    if not advice.lists:
+        return kind
+    if len(advice.static) == 1:
+        return f"{kind}, as a tuple"
+    return (
+        f"{kind} ({names(advice.lists)} as {'a tuple' if len(advice.lists) == 1 else 'tuples'})"
+    )
+
+
 def _and_pass(advice: model.JitAndPass) -> str:
     traced, static = advice.traced, advice.static
     if advice.reads:
         also = f"{names(traced)} and " if traced else ""
         who = names(advice.functions) if advice.functions else "it"
         read = "read" if len(advice.functions) > 1 else "reads"
-        kept = f", and {names(static)} as {_arguments(static, 'static')}" if static else ""
+        kept = f", and {names(static)} as {_as_static(advice)}" if static else ""
         through = "" if advice.functions else ", also through what it calls,"
         return (
             f"{_once(advice)}, and pass {also}the arrays that {who} {read}{through} as "
@@ -303,7 +315,7 @@ def _and_pass(advice: model.JitAndPass) -> str:
         )
     ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
     if static:
-        kind = _arguments(static, "static")
+        kind = _as_static(advice)
         ways.append(f"pass {names(static)} as {kind}: each value gets its own program")
     if advice.inject:
         ways.append(

@@ -92,12 +92,14 @@ def _unify_passing(history: list[Verdict]) -> None:
     inject = tuple(dict.fromkeys(name for one in found for name in one.inject))
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
     resized = any(one.resized for one in found)
+    lists = tuple(name for name in static if name in _lists(history))
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce | KeepBound):
             continue
         own = verdict.fix if isinstance(verdict.fix, JitAndPass) else found[0]
         advised = own.changed(
             static=static,
+            lists=lists,
             traced=passed,
             computed=computed,
             reads=reads,
@@ -110,6 +112,12 @@ def _unify_passing(history: list[Verdict]) -> None:
         if verdict.avoidable == "yes" and named & {*static}:
             # Each value of a static argument has its own program, needed or not.
             history[index] = replace(history[index], avoidable="maybe")
+
+
+def _lists(history: list[Verdict]) -> set[str]:
+    """What was a list when it changed."""
+    changes = (one for verdict in history for one in (*verdict.changes, *verdict.reads))
+    return {str(one.path) for one in changes if "list" in types_of(one)}
 
 
 def _for_each_call(found: list[JitForEach]) -> JitForEach:

@@ -544,3 +544,35 @@ def test_integers_of_several_widths_are_to_be_the_widest(judge_all: JudgeAll) ->
     recording, verdicts = judge_all(program)
     (step,) = plan(recording, verdicts).steps
     assert ": int32, not uint8" in sentence(step.proposal)
+
+
+_weights = [1.0, 1.0]
+
+
+def test_a_list_that_grows_is_static_and_saves_nothing_for_certain(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        _weights[:] = [1.0, 1.0]
+        for day in range(4):
+            _weights.append(day * 0.5)
+            jax.jit(lambda w: w * _weights[0] + _weights[-1])(x)
+
+    recording, verdicts = judge_all(program)
+    fixes = [one.fix for one in verdicts if isinstance(one.fix, JitAndPass)]
+    assert len(fixes) == 3
+    assert all((one.static, one.lists) == (("_weights",), ("_weights",)) for one in fixes)
+    (step,) = plan(recording, verdicts).steps
+    assert "as a tuple" in sentence(step.proposal)
+    assert (step.gone.calls.low, step.gone.calls.high) == (0, 3)
+    # Followed: a list has no hash, and each tuple has a program of its own.
+    traced: list[object] = []
+
+    def keep(w: Any, weights: Any) -> Any:
+        traced.append(weights)
+        return w * weights[0] + weights[-1]
+
+    kept = jax.jit(keep, static_argnums=1)
+    with pytest.raises(ValueError, match="hashable"):
+        kept(x, _weights)
+    for size in range(3, 7):
+        kept(x, tuple(_weights[:size]))
+    assert len(traced) == 4

@@ -109,6 +109,8 @@ class JitAndPass(OfFunction):
     code = "jit-once-pass-arguments"
     traced: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    """Static values that were lists: JAX refuses what has no hash."""
     reads: bool = False
     """Whether it also reads arrays that have no name here."""
     resized: bool = False
