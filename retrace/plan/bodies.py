@@ -9,6 +9,7 @@ from retrace.model import Function
 from retrace.model.advice import DefineBodyOnce
 from retrace.plan.history import Column, History
 from retrace.plan.replay import Mapped
+from retrace.reason.held import is_below
 
 
 def is_jitted_around(history: History) -> bool:
@@ -43,18 +44,16 @@ def with_own_call(around: Mapped) -> Iterator[int]:
 
 
 def contents(functions: Iterable[Function], names: Collection[str]) -> Hashable:
-    """What functions hold or read under these names, or below, as far as it can be told apart."""
-    return tuple(
-        (name, one.type, one.text, repr(one.data))
-        for function in functions
-        for name, one in (*function.closure, *function.bound, *function.defaults, *function.reads)
-        if name in names or root(name) in names
-    )
-
-
-def root(name: str) -> str:
-    """The variable that a name begins with: `CONFIG` of `CONFIG.lr`."""
-    return re.split(r"[.\[]", name, maxsplit=1)[0]
+    """What functions hold or read under these names, as far as it can be told apart."""
+    variables = {re.split(r"[.\[]", name, maxsplit=1)[0] for name in names}
+    found: list[Hashable] = []
+    for function in functions:
+        held = (*function.closure, *function.bound, *function.defaults)
+        # Of what it reads, `self.rate` may be static and `self.state` traced.
+        read = [one for one in function.reads if one[0] in names or is_below(one[0], (*names,))]
+        given = (*(one for one in held if one[0] in variables), *read)
+        found += [(name, one.type, one.text, repr(one.data)) for name, one in given]
+    return tuple(found)
 
 
 def are_library_bodies(history: History) -> bool:

@@ -25,7 +25,6 @@ from retrace.plan.bodies import (
     around_each,
     contents,
     is_jitted_around,
-    root,
     with_own_call,
 )
 from retrace.plan.enclosing import enclosing
@@ -182,7 +181,7 @@ def _static(history: History) -> frozenset[str]:
     for row in history.rows:
         match row.fix:
             case JitAndPass(static=names) | JitForEach(by_value=True, paths=names):
-                found.update(map(root, names))
+                found.update(names)
             case _:
                 pass
     return frozenset(found)
