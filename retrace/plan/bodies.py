@@ -45,13 +45,16 @@ def with_own_call(around: Mapped) -> Iterator[int]:
 
 def contents(functions: Iterable[Function], names: Collection[str]) -> Hashable:
     """What functions hold or read under these names, as far as it can be told apart."""
-    variables = {re.split(r"[.\[]", name, maxsplit=1)[0] for name in names}
     found: list[Hashable] = []
     for function in functions:
-        held = (*function.closure, *function.bound, *function.defaults)
-        # Of what it reads, `self.rate` may be static and `self.state` traced.
         read = [one for one in function.reads if one[0] in names or is_below(one[0], (*names,))]
-        given = (*(one for one in held if one[0] in variables), *read)
+        seen = {name for name, _ in read}
+        # What is recorded only as part of an object is compared with the whole object: of what
+        # the function reads, `self.rate` may be static and `self.state` traced.
+        parts = (re.split(r"[.\[]", name, maxsplit=1)[0] for name in {*names} - seen)
+        variables = {*parts}
+        held = (*function.closure, *function.bound, *function.defaults)
+        given = (*(one for one in held if one[0] in variables or one[0] in names), *read)
         found += [(name, one.type, one.text, repr(one.data)) for name, one in given]
     return tuple(found)
 

@@ -576,3 +576,20 @@ def test_a_list_that_grows_is_static_and_saves_nothing_for_certain(judge_all: Ju
     for size in range(3, 7):
         kept(x, tuple(_weights[:size]))
     assert len(traced) == 4
+
+
+class Chosen:
+    kind, rate = "sin", 0.5
+
+
+def test_of_what_it_reads_only_static_values_need_a_program_each(judge_all: JudgeAll) -> None:
+    config = Chosen()
+
+    def program() -> None:
+        for call in range(6):
+            config.kind, config.rate = ("sin", "cos")[call // 2 % 2], 0.5 + call
+            jax.jit(lambda w: getattr(jnp, config.kind)(w) * config.rate)(x)
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert (step.gone.calls.low, step.gone.calls.high) == (4, 4)
