@@ -18,10 +18,13 @@ const unpacked = async (id) => {
   return new Response(inflated).text();
 };
 
+// With its whole path, a place's first part is empty.
+const isOwnWithPath = ({ library, file }) => !library && file.split("/")[0] === "";
+
 // Places are relative to the common folder of the program's own files.
 const shortened = (misses) => {
   const folders = new Set(misses
-    .filter(({ call_site: at }) => at && !at.library && at.file.split("/")[0] === "")
+    .filter(({ call_site: at }) => at && isOwnWithPath(at))
     .map((miss) => miss.call_site.file.split("/").slice(0, -1).join("/")));
   let common = null;
   for (const folder of folders) {
