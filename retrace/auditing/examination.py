@@ -25,7 +25,8 @@ from retrace.capture.programs import transcript
 from retrace.capture.snapshot import snapshot
 from retrace.failure import asked
 from retrace.jax_internals import config, retracing
-from retrace.jax_internals.jaxprs import Transcript, transcribe
+from retrace.jax_internals.jaxprs import transcribe
+from retrace.jax_internals.transcript import Transcript
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
 
 EACH = 10.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
-from retrace.capture.held import cells, held, is_partial
+from retrace.capture.held import all_cells, defaults, held, is_partial
 from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.site import Sites
@@ -85,8 +85,18 @@ class Functions:
         """Functions without state, by code object: a loop recreates its `lambda` each time."""
         self._kept: ByObject[Function] = ByObject()
 
+    def describe_bodies(self, bodies: Iterable[Any]) -> list[Function]:
+        """Describe the functions given to one operation, which often hold the same objects."""
+        snapshots: dict[int, Value] = {}
+        return [self.describe(body, traced=True, snapshots=snapshots) for body in bodies]
+
     def describe(
-        self, function: Any, jax_name: str | None = None, *, traced: bool = False
+        self,
+        function: Any,
+        jax_name: str | None = None,
+        *,
+        traced: bool = False,
+        snapshots: dict[int, Value] | None = None,
     ) -> Function:
         """Describe a function for the recording.
 
@@ -94,6 +104,8 @@ class Functions:
             function: what `jax.jit` was given.
             jax_name: JAX's name for it, if known.
             traced: whether it is about to be traced, so that what it reads is recorded.
+            snapshots: those of objects that functions of the same miss hold, by `id`; others are
+                added.
         """
         number = self._tokens.number(function)
         if (known := self._plain_one(function)) is not None and jax_name is None:
@@ -135,12 +147,15 @@ class Functions:
             site=site,
             object=number or 0,
             code=definition.code,
-            closure=tuple(self._closures(base, found.layers))
+            closure=tuple(
+                [
+                    (name, self._once(value, snapshots))
+                    for name, value in all_cells(base, found.layers).items()
+                ]
+            )
             if base.__closure__ or found.layers
             else (),
-            defaults=tuple(self._defaults(base))
-            if base.__defaults__ or base.__kwdefaults__
-            else (),
+            defaults=tuple([(name, self.value(value)) for name, value in defaults(base)]),
             bound=tuple([(name, self.value(value)) for name, value in found.bound]),
             wrappers=tuple(found.wrappers),
             receiver=receiver,
@@ -184,6 +199,14 @@ class Functions:
     def value(self, value: Any) -> Value:
         """A snapshot of a value that a function holds."""
         return snapshot(value, self._tokens.held)
+
+    def _once(self, value: Any, snapshots: dict[int, Value] | None) -> Value:
+        """The same, taken from `snapshots` if it is there, else added to it."""
+        if snapshots is None:
+            return self.value(value)
+        if (known := snapshots.get(id(value))) is None:
+            known = snapshots[id(value)] = self.value(value)
+        return known
 
     def running(self, function: Any) -> list[tuple[Any, Any]]:
         """The user functions that run when it does, each with the object it is bound to."""
@@ -261,30 +284,6 @@ class Functions:
             equal=token(receiver),
             value=snapshot(receiver, token),
         )
-
-    def _closures(
-        self, base: FunctionType, layers: list[FunctionType]
-    ) -> Iterator[tuple[str, Value]]:
-        yield from (own := dict(self._closure(base))).items()
-        for layer in layers:
-            for name, content in cells(layer):
-                # The wrapped function has already been unwrapped.
-                if name not in own and content is not layer.__dict__.get("__wrapped__"):
-                    own[name] = self.value(content)
-                    yield name, own[name]
-
-    def _closure(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
-        for name, content in cells(base):
-            yield name, self.value(content)
-
-    def _defaults(self, base: FunctionType) -> Iterator[tuple[str, Value]]:
-        defaults = base.__defaults__ or ()
-        code = base.__code__
-        names = code.co_varnames[: code.co_argcount][-len(defaults) :] if defaults else ()
-        for name, value in zip(names, defaults, strict=False):
-            yield name, self.value(value)
-        for name, value in (base.__kwdefaults__ or {}).items():
-            yield name, self.value(value)
 
 
 def _is_plain(function: Any) -> bool:

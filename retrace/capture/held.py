@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import FunctionType
 from typing import Any, cast
@@ -23,6 +23,27 @@ def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
         except ValueError:
             continue  # not assigned yet
+
+
+def all_cells(base: FunctionType, layers: Iterable[FunctionType]) -> dict[str, Any]:
+    """The same, with those of the wrappers that decorators put around a function."""
+    found = dict(cells(base))
+    for layer in layers:
+        for name, content in cells(layer):
+            # The wrapped function has already been unwrapped.
+            if name not in found and content is not layer.__dict__.get("__wrapped__"):
+                found[name] = content
+    return found
+
+
+def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The parameters of a function that have a default, with it."""
+    if given := function.__defaults__:
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount][-len(given) :]
+        yield from zip(names, given, strict=False)
+    if named := function.__kwdefaults__:
+        yield from named.items()
 
 
 def contents(function: FunctionType) -> Iterator[Any]:

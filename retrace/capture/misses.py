@@ -24,7 +24,7 @@ from retrace.capture.operation import (
     parameters,
     picked_by_mask,
 )
-from retrace.capture.place import Around, Line, around, call_site, stack_of
+from retrace.capture.place import Line, call_site, innermost, stack_of
 from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot
 from retrace.capture.surroundings import surroundings
@@ -35,7 +35,7 @@ from retrace.jax_internals.calls import Call, Site, bare, is_clean, is_of_lax, m
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import Options, is_mapped, mapped
-from retrace.model import Function, Key, Kind, Stage, Value
+from retrace.model import CallSite, Function, Key, Kind, Stage, Value
 from retrace.model.miss_fields import MissFields
 from retrace.store.writer import Writer
 
@@ -102,15 +102,15 @@ class Misses:
                 static = changeable(key, _named(signature, call))
         if isinstance(call.info, Options):
             key = without_axis(key)
-        seen = None
+        site = None
         if function.kind is _OP:  # of a `pmap`
-            seen = around(stack)
-            function = at_line(function, seen.site)
+            site = innermost(stack)
+            function = at_line(function, site)
         number = self._numbers()
         mark(call.frame, number)
         if call.ahead:
             fields["ahead"] = True
-        self._begin(number, function, key, fields, writers, call.frame, stack, seen)
+        self._begin(number, function, key, fields, writers, call.frame, stack, site)
         if traced and "parent" not in fields and "nested" not in fields:
             subject = given if packed is None else packed.function
             self.kept.begin(number, subject, function, key, static)
@@ -128,7 +128,7 @@ class Misses:
         fields: MissFields,
         writers: tuple[Writer, ...],
     ) -> int:
-        seen = around(stack)
+        site = innermost(stack)
         function = self._functions.describe(given)
         signature = SIGNATURE.of(call.info)
         key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
@@ -141,24 +141,24 @@ class Misses:
         if interface is None:
             number = self._numbers()
             mark(call.frame, number)
-            function = at_line(function, seen.site)
-            self._begin(number, function, key, fields, writers, call.frame, stack, seen)
+            function = at_line(function, site)
+            self._begin(number, function, key, fields, writers, call.frame, stack, site)
             return number
         given_bodies = body_functions(interface)
         number = marked(interface)
         if number is not None:
-            function = at_line(function, seen.site, self._body_of(number, given_bodies[:1]))
+            function = at_line(function, site, self._body_of(number, given_bodies[:1]))
             # This miss began when its body was traced. If JAX's function runs another operation
             # afterwards (`cg` runs a `cond`, then a `while_loop`), that is a separate miss.
             mark(call.frame, number)
             mark(interface, None)
             self._journal.replace(number, function, key, fields)
             return number
-        bodies = [self._functions.describe(body, traced=True) for body in given_bodies]
-        function = at_line(function, seen.site, bodies)
+        bodies = self._functions.describe_bodies(given_bodies)
+        function = at_line(function, site, bodies)
         number = self._numbers()
         mark(call.frame, number)
-        self._begin(number, function, key, fields, writers, call.frame, stack, seen, bodies)
+        self._begin(number, function, key, fields, writers, call.frame, stack, site, bodies)
         return number
 
     def _body_of(self, number: int, given: Sequence[Any]) -> Iterator[Function]:
@@ -182,17 +182,17 @@ class Misses:
         if is_internal(traced) and not (given and is_of_lax(interface.f_code)):
             return None
         stack = stack_of(interface)
-        seen = around(stack)
-        bodies = [self._functions.describe(body, traced=True) for body in given or (traced,)]
+        site = innermost(stack)
+        bodies = self._functions.describe_bodies(given or (traced,))
         name = interface.f_code.co_qualname.split(".")[0]
-        function = at_line(self._functions.describe(None, name), seen.site, bodies)
+        function = at_line(self._functions.describe(None, name), site, bodies)
         number = self._numbers()
         mark(interface, number)
         self._bodies[number] = bodies[0]
         if len(self._bodies) > _MAX_BODIES:
             self._bodies.clear()
         key = Key(config=self._keys.config())
-        self._begin(number, function, key, fields, writers, interface, stack, seen, bodies)
+        self._begin(number, function, key, fields, writers, interface, stack, site, bodies)
         return number
 
     def of_trace(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
@@ -227,14 +227,14 @@ class Misses:
             fields["new"] = False  # the object may have been garbage collected and forgotten
         else:
             function = self._functions.from_source(source, name)
-        stack, seen = stack_of(site.program), None
+        stack, line = stack_of(site.program), None
         if function.kind is _OP:
-            seen = around(stack)
-            function = at_line(function, seen.site)
+            line = innermost(stack)
+            function = at_line(function, line)
         key = Key(leaves=program_leaves(site), config=self._keys.config())
         number = self._numbers()
         mark(site.program, number)
-        self._begin(number, function, key, fields, writers, site.program, stack, seen)
+        self._begin(number, function, key, fields, writers, site.program, stack, line)
         return number
 
     def options_of(self, frame: FrameType) -> tuple[tuple[str, Value], ...]:
@@ -284,15 +284,15 @@ class Misses:
         writers: tuple[Writer, ...],
         frame: FrameType,
         stack: list[Line],
-        seen: Around | None = None,
+        site: CallSite | None = None,
         bodies: Sequence[Function] = (),
     ) -> None:
-        if seen is None and self._journal.noted is not None:
-            seen = around(stack)
+        if site is None and self._journal.noted is not None:
+            site = innermost(stack)
         settings = self._settings.later(frame, stack, key.config)
         is_outermost = "parent" not in fields and "nested" not in fields
         # Who wrote each line is determined later, on the writer thread.
-        told = partial(surroundings, stack, seen, function, is_outermost, settings)
+        told = partial(surroundings, stack, function, is_outermost, settings)
         if names.gone or "unseen" in fields:
             fields["unseen"] = self._unseen(function, frame, fields)
         if "new" not in fields:
@@ -305,7 +305,6 @@ class Misses:
                 fields["cold"] = True
         if bodies:
             fields["new_bodies"] = [self._is_new(body.object) for body in bodies]
-        site = None if seen is None else seen.site
         self._journal.begin(number, function, key, site, fields, writers, bodies, told)
 
     def _epoch(self) -> int:

@@ -16,6 +16,7 @@ from retrace.capture.objects import (
     derives,
     dtype_text,
     function_place,
+    function_text,
     kind_of,
     may_be_array,
     own,
@@ -60,11 +61,6 @@ def _is_content(kind: type) -> bool:
         or derives(kind, type, dict, enum.Enum, np.generic, np.ndarray, np.dtype, *_SCALARS)
         or may_be_array(kind)
     )
-
-
-def function_text(function: FunctionType) -> str:
-    """The text of a function: `<function f at file.py:12>`."""
-    return f"<function {function_place(function)}>"
 
 
 def scalar_base(kind: type) -> Any:

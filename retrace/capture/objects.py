@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
 from typing import Any, cast
 
 import jax
@@ -186,14 +186,19 @@ def content_hash(array: np.ndarray[Any, Any]) -> str | None:
     return hashlib.blake2b(array.tobytes(), digest_size=8).hexdigest()
 
 
-def function_holds(function: FunctionType) -> list[tuple[str, object]]:
-    """The defaults and closure cells of a function, by name."""
-    code = function.__code__
+def function_holds(function: FunctionType, code: CodeType) -> list[tuple[str, object]]:
+    """The defaults and closure cells of a function, by name.
+
+    Args:
+        function: the function.
+        code: its `__code__`. The program's audit hooks, if it has any, are called each time that
+            this or the defaults are read.
+    """
     found: list[tuple[str, object]] = []
-    if defaults := function.__defaults__:
+    if code.co_argcount and (defaults := function.__defaults__):
         positional = code.co_varnames[: code.co_argcount]
         found += zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
-    if named := function.__kwdefaults__:
+    if code.co_kwonlyargcount and (named := function.__kwdefaults__):
         found += named.items()
     if closure := function.__closure__:
         for name, cell in zip(code.co_freevars, closure, strict=True):
@@ -204,30 +209,31 @@ def function_holds(function: FunctionType) -> list[tuple[str, object]]:
     return found
 
 
-def holds(function: FunctionType) -> list[tuple[str, object]]:
-    """What a function holds, and what the user's function holds inside functions of JAX.
+def text_and_holds(function: FunctionType) -> tuple[str, list[tuple[str, object]]]:
+    """The text of a function (`function_text`), and what the user's function holds.
 
     `jax.grad(f)` holds options of its own and functions around `f`: those have no name that a
-    user knows.
+    user knows, so what `f` holds inside functions of JAX is listed as well.
     """
-    found = function_holds(function)
+    code = function.__code__
+    text, found = _text_of(function, code), function_holds(function, code)
     for _ in range(_MAX_WRAPPERS):
-        if not function.__code__.co_filename.startswith(_JAX_FOLDER):
-            return found
+        if not code.co_filename.startswith(_JAX_FOLDER):
+            break
         inner = [number for number, (_, held) in enumerate(found) if type(held) in _FUNCTIONS]
         if len(inner) != 1:
-            return found
+            break
         name, held = found[inner[0]]
         if type(held) is not FunctionType:
             # Its place stays: two functions may hold nothing, or the same.
             own: Any = cast(MethodType, held).__func__
-            text = f"<function {function_place(own)}>" if type(own) is FunctionType else ""
-            found[inner[0]] = name, text
-            return [*found, *wrapper_holds(held)]
-        found[inner[0]] = name, f"<function {function_place(held)}>"
-        function = held
-        found += function_holds(held)
-    return found
+            found[inner[0]] = name, function_text(own) if type(own) is FunctionType else ""
+            found += wrapper_holds(held)
+            break
+        code = held.__code__
+        found[inner[0]] = name, _text_of(held, code)
+        found += function_holds(held, code)
+    return text, found
 
 
 def wrapper_holds(value: object) -> list[tuple[str, object]]:
@@ -239,7 +245,7 @@ def wrapper_holds(value: object) -> list[tuple[str, object]]:
     if kind is MethodType:
         method = cast(MethodType, value)
         inner: Any = method.__func__
-        own = function_holds(inner) if type(inner) is FunctionType else []
+        own = function_holds(inner, inner.__code__) if type(inner) is FunctionType else []
         return [("__self__", method.__self__), *own]
     if package(kind) not in ("jax", "jaxlib"):
         return []
@@ -247,7 +253,7 @@ def wrapper_holds(value: object) -> list[tuple[str, object]]:
     for name in ("__wrapped__", "fun"):
         wrapped: Any = attributes.get(name)
         if type(wrapped) is MethodType or (
-            type(wrapped) is FunctionType and function_holds(wrapped)
+            type(wrapped) is FunctionType and function_holds(wrapped, wrapped.__code__)
         ):
             return [(name, wrapped)]
     return []
@@ -255,7 +261,19 @@ def wrapper_holds(value: object) -> list[tuple[str, object]]:
 
 def function_place(function: FunctionType) -> str:
     """The name of a function and where it was defined: `f at file.py:12`."""
-    code = function.__code__
+    return _place_of(function, function.__code__)
+
+
+def function_text(function: FunctionType) -> str:
+    """The text of a function: `<function f at file.py:12>`."""
+    return _text_of(function, function.__code__)
+
+
+def _text_of(function: FunctionType, code: CodeType) -> str:
+    return f"<function {_place_of(function, code)}>"
+
+
+def _place_of(function: FunctionType, code: CodeType) -> str:
     return f"{function.__name__} at {_basename(code.co_filename)}:{code.co_firstlineno}"
 
 

@@ -11,7 +11,7 @@ import site
 import stat
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from types import CodeType, FrameType
 from typing import Literal, NamedTuple, TypeAlias
@@ -20,6 +20,7 @@ import jax
 
 from retrace.capture.installed import installed_package
 from retrace.capture.interpreter import BYTECODE, lacks
+from retrace.capture.line_table import line_at
 from retrace.capture.loops import LoopCode, loops, repeats
 from retrace.capture.loops import around as inside
 from retrace.capture.notebook_cells import is_cell, is_timed, shown
@@ -114,10 +115,11 @@ def source_line(filename: str, line: int) -> str | None:
 
 def call_site(frame: FrameType | None) -> CallSite | None:
     """The innermost line of user code, or else the innermost line outside JAX."""
-    return _innermost(stack_of(frame))
+    return innermost(_lines(frame))
 
 
-def _innermost(stack: Sequence[Line]) -> CallSite | None:
+def innermost(stack: Iterable[Line]) -> CallSite | None:
+    """The same of a stack, innermost line first."""
     library: Line | None = None
     for line in stack:
         whose = owner(line[0].co_filename)
@@ -140,6 +142,13 @@ def stack_of(frame: FrameType | None) -> list[Line]:
         stack.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return stack
+
+
+def _lines(frame: FrameType | None) -> Iterator[Line]:
+    """The same, one by one: who needs the innermost ones reads no more."""
+    while frame is not None:
+        yield frame.f_code, frame.f_lasti
+        frame = frame.f_back
 
 
 class Around(NamedTuple):
@@ -218,7 +227,7 @@ def around(stack: Sequence[Line]) -> Around:
             if not lines:
                 picked = picks(code, picked)
     return Around(
-        _site_of(own[0], in_library=False) if own else _innermost(stack),
+        _site_of(own[0], in_library=False) if own else innermost(stack),
         _hash(lines),
         _hash([*of_jax, *lines]),
         None if entry is None else _site_of(entry, in_library=False),
@@ -297,14 +306,6 @@ def _is_of_magic(code: CodeType) -> bool:
 def _site_of(line: Line, *, in_library: bool) -> CallSite:
     code, at = line
     return site_of_line(code, line_at(code, at), in_library, at)
-
-
-def line_at(code: CodeType, at: int) -> int:
-    """The line of an instruction; the function's first line if Python knows none."""
-    for start, end, line in code.co_lines():
-        if start <= at < end:
-            return line or code.co_firstlineno
-    return code.co_firstlineno
 
 
 _UNTRACEABLE = frozenset(

@@ -7,6 +7,7 @@ drops it first, it is lost, and the loss is counted.
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Callable
@@ -21,9 +22,10 @@ from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.capture.weak import ByObject
 from retrace.jax_internals import losses, names
-from retrace.jax_internals.jaxprs import Transcript, has_at_most, is_jaxpr, transcribe
+from retrace.jax_internals.jaxprs import is_jaxpr, transcribe
 from retrace.jax_internals.source_stacks import Frames
-from retrace.model import Listing, Program
+from retrace.jax_internals.transcript import TooLargeError, Transcript
+from retrace.model import Listing, Program, Stack
 
 DROPPED = "a program that JAX dropped before it was written down"
 """The name of this loss."""
@@ -55,6 +57,20 @@ def _frames_of(code: CodeType) -> Frames:
     return _frames.of(code, dict) if _names_stay() else {}
 
 
+_MAX_STACKS = 2048
+_stacks: dict[Any, tuple[str, Stack]] = {}
+"""The tracebacks in earlier programs. Where functions are traced again, nearly all are met again.
+They hold code objects, no frames: nothing of the user's lives longer."""
+
+
+def _known_stacks() -> dict[Any, tuple[str, Stack]] | None:
+    if not _names_stay():
+        return None
+    if len(_stacks) >= _MAX_STACKS:
+        _stacks.clear()
+    return _stacks
+
+
 def _names_stay() -> bool:
     """Whether files keep their names: a notebook's cell has that of its latest run."""
     return "IPython" not in sys.modules
@@ -75,7 +91,12 @@ _parts = _Parts()
 
 
 def transcript(
-    jaxpr: Any, *, is_part: bool = False, with_names: bool = True, with_unused: bool = True
+    jaxpr: Any,
+    *,
+    is_part: bool = False,
+    with_names: bool = True,
+    with_unused: bool = True,
+    most: float = math.inf,
 ) -> Transcript:
     """Write down a program, with its source lines.
 
@@ -84,6 +105,10 @@ def transcript(
         is_part: whether it will be part of a program that is still being traced.
         with_names: whether to include the names of functions called inside.
         with_unused: whether to include captured arrays that nothing uses.
+        most: the largest number of equations to write down, without parts that were met before.
+
+    Raises:
+        TooLargeError: there are more.
     """
     known = _parts if with_names and with_unused and _names_stay() else None
     found = transcribe(
@@ -92,10 +117,12 @@ def transcript(
         shown,
         _plain,
         frames=_frames_of,
+        stacks=_known_stacks(),
         known=known,
         is_part=is_part,
         with_names=with_names,
         with_unused=with_unused,
+        most=most,
     )
     calls = callbacks(found.program.listing, found.listings)
     return found._replace(program=found.program._replace(callbacks=calls)) if calls else found
@@ -143,11 +170,19 @@ class Programs:
             return
         if losses.COMPILATIONS in names.gone:
             at_once = max(at_once, AHEAD)  # it is unknown how long JAX keeps it
-        if at_once and has_at_most(jaxpr, at_once):
-            self._known(number, transcript(jaxpr, is_part=at_once == NESTED))
-        else:
-            self._waiting[number] = weakref.ref(jaxpr)
-            self._background.program(partial(self._walk, number))
+        if at_once and len(getattr(jaxpr, "jaxpr", jaxpr).eqns) <= at_once:
+            try:
+                found = transcript(jaxpr, is_part=at_once == NESTED, most=at_once)
+            except TooLargeError:
+                pass
+            else:
+                self._known(number, found)
+                return
+        self._wait(number, weakref.ref(jaxpr))
+
+    def _wait(self, number: int, reference: weakref.ref[Any]) -> None:
+        self._waiting[number] = reference
+        self._background.program(partial(self._walk, number))
 
     def waiting(self, number: int) -> Any:
         """The program of a miss if it is not written down yet; else None."""
@@ -160,16 +195,16 @@ class Programs:
 
     def compiled(self, number: int) -> None:
         """The compilation is over. JAX may now drop the program, so do not wait any longer."""
-        if (reference := self._waiting.get(number)) is None:
-            return
-        jaxpr = reference()
-        if jaxpr is not None and has_at_most(jaxpr, AHEAD):
-            self._walk(number)
+        if (reference := self._waiting.get(number)) is not None and reference() is not None:
+            self._walk(number, AHEAD)
 
-    def _walk(self, number: int) -> None:
+    def _walk(self, number: int, most: float = math.inf) -> None:
         if (reference := self._waiting.pop(number, None)) is None:
             return
         if (jaxpr := reference()) is None:
             self._lose(DROPPED)
-        else:
-            self._known(number, transcript(jaxpr))
+            return
+        try:
+            self._known(number, transcript(jaxpr, most=most))
+        except TooLargeError:
+            self._wait(number, reference)

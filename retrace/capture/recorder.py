@@ -31,8 +31,8 @@ from retrace.jax_internals.calls import (
     transformed,
 )
 from retrace.jax_internals.disk_cache import Lookup
-from retrace.jax_internals.jaxprs import Transcript
 from retrace.jax_internals.traces import Trace
+from retrace.jax_internals.transcript import Transcript
 from retrace.model import Function, Stage
 from retrace.model.miss_fields import MissFields
 from retrace.store.writer import Writer

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import jax
 
+from retrace.capture.line_table import line_at
 from retrace.capture.place import (
     Line,
     Owner,
     call_site,
-    line_at,
     owner,
     site_of_line,
     source_lines,

@@ -14,7 +14,7 @@ import numpy as np
 from jax.tree_util import all_leaves
 
 from retrace.capture.classes import CLASSES
-from retrace.capture.named import function_text, is_content, named_text, scalar_base
+from retrace.capture.named import is_content, named_text, scalar_base
 from retrace.capture.objects import (
     ARRAYS,
     DTYPES,
@@ -23,9 +23,10 @@ from retrace.capture.objects import (
     derives,
     dtype_text,
     fields,
-    holds,
+    function_text,
     kind_of,
     own,
+    text_and_holds,
     tuple_fields,
     type_name,
     wrapper_holds,
@@ -237,25 +238,24 @@ class _Content:
             return value
         if kind is tuple:
             return [self.plain(item, depth + 1) for item in value]
-        if kind in DTYPES or (kind in ARRAYS and kind is not np.ndarray):
-            return self._text(value)
-        if derives(kind, np.number, np.bool):
-            value = value.item()
-            kind = kind_of(value)
-            if kind is bool:
-                return value
-        if kind is int:
-            self._take(int.bit_length(value) // 3)
-            return value
         if kind is float:
             return value if math.isfinite(value) else repr(value)
         if kind is str:
             self._take(len(value))
             return value
+        if kind is int:
+            self._take(int.bit_length(value) // 3)
+            return value
         if kind is dict:
             return self._mapping(_entries(value), depth)
         if kind in _CONTAINERS:
             return self._container(value, kind, depth)
+        if kind in DTYPES or (kind in ARRAYS and kind is not np.ndarray):
+            return self._text(value)
+        if derives(kind, np.number, np.bool):
+            number = value.item()
+            if kind_of(number) is not kind:  # Python has no number of some precisions
+                return self.plain(number, depth)
         self._meet(value if derives(kind, type) else kind)
         return self._other(value, kind, depth)
 
@@ -277,7 +277,7 @@ class _Content:
 
     def _function(self, value: FunctionType, depth: int) -> JSON:
         """Where a function is defined and what it holds, which may be all that changed."""
-        return self._holding(function_text(value), holds(value), depth)
+        return self._holding(*text_and_holds(value), depth)
 
     def _holding(self, named: str, held: list[tuple[str, object]], depth: int) -> JSON:
         self.whole = False
@@ -302,8 +302,12 @@ class _Content:
     def _mapping(self, entries: Iterable[tuple[object, object]], depth: int) -> dict[str, JSON]:
         found: dict[str, JSON] = {}
         for key, item in entries:
-            name = key if type(key) is str else self._text(key)
-            self._take(len(name))
+            if type(key) is str:
+                name = key
+                self._room -= len(name)  # `plain` compares it with zero
+            else:
+                name = self._text(key)
+                self._take(len(name))
             found[name] = self.plain(item, depth + 1)
         return found
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from retrace.capture.place import Around, Line, around
+from retrace.capture.place import Line, around
 from retrace.model import CallSite, Function, Kind
 from retrace.model.miss_fields import MissFields
 
 
 def surroundings(
     stack: Sequence[Line],
-    seen: Around | None,
     function: Function,
     is_outermost: bool,
     settings: Callable[[], Mapping[str, CallSite]],
@@ -20,13 +19,11 @@ def surroundings(
 
     Args:
         stack: the positions of the call's frame and its callers.
-        seen: the result of `around(stack)`, if already known.
         function: the function that missed.
         is_outermost: whether it ran outside any other miss.
         settings: returns where options were set.
     """
-    if seen is None:
-        seen = around(stack)
+    seen = around(stack)
     operation = function.kind is Kind.OP
     # An operation with a body begins where that is traced, or at its own call if it is not.
     has_body = function.file is not None

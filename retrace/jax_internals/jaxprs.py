@@ -16,10 +16,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import math
 from array import array
 from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -39,7 +40,6 @@ from retrace.jax_internals.literals import (
 from retrace.jax_internals.names_values import (
     ABSTRACT,
     CLOSED,
-    INNER,
     JAXPR,
     LITERAL,
     TYPE_TEXT,
@@ -48,34 +48,10 @@ from retrace.jax_internals.names_values import (
 )
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.jax_internals.source_stacks import Frames, Stacks
+from retrace.jax_internals.transcript import Known, TooLargeError, Transcript
 from retrace.model import Listing, Program, Stack
 
 _MAX_DEPTH = 20
-
-
-class Transcript(NamedTuple):
-    """A program as plain data."""
-
-    program: Program
-    listings: tuple[Listing, ...]
-    """The program and its sub-jaxprs, innermost first."""
-    arrays: tuple[Any, ...]
-    """The device arrays that it captured, in order; their content was not read."""
-    held: tuple[Any, ...] = ()
-    """Objects held by its custom rules of which only the type could be recorded."""
-    large: tuple[Any, ...] = ()
-    """The host arrays that it captured and whose content is too large to be part of its
-    hash, in order."""
-    host: tuple[str, ...] = ()
-    """The texts of all host arrays that it captured, in order, with their content if small: the
-    user may change them in place, while the compiled program keeps the earlier content."""
-
-
-class Known(Protocol):
-    """Programs that were written down before, with their sub-jaxprs, innermost first."""
-
-    def get(self, thing: Any) -> tuple[Listing, ...] | None: ...
-    def put(self, thing: Any, value: tuple[Listing, ...]) -> object: ...
 
 
 def transcribe(
@@ -85,11 +61,13 @@ def transcribe(
     plain: Callable[[Any], str | None] = lambda _: None,
     *,
     frames: Callable[[CodeType], Frames] = lambda _: {},
+    stacks: dict[Any, tuple[str, Stack]] | None = None,
     known: Known | None = None,
     is_part: bool = False,
     with_rules: bool = True,
     with_names: bool = True,
     with_unused: bool = True,
+    most: float = math.inf,
 ) -> Transcript:
     """Convert a jaxpr and its sub-jaxprs to plain data, in one walk.
 
@@ -100,14 +78,22 @@ def transcribe(
         shown: the display name of a file.
         plain: the content of a value held by a custom rule; None if unknown.
         frames: the known frames of a code object by instruction; others are added.
+        stacks: the known tracebacks, with what `Stacks.of` tells of each; others are added.
         known: sub-jaxprs that earlier walks with the same arguments met; others are added.
         is_part: whether the whole is a sub-jaxpr too, of a program still being traced.
         with_rules: whether to include the content of custom rules.
         with_names: whether to include the names of functions called inside.
         with_unused: whether to include captured arrays that nothing uses.
+        most: the largest number of equations to convert, without those that are known.
+
+    Raises:
+        TooLargeError: there are more.
     """
-    stacks = None if is_library is None else Stacks(is_library, shown, frames)
-    walk = _Walk(stacks, plain, known, is_part, with_rules, with_names, with_unused)
+    located = None
+    if is_library is not None:
+        located = Stacks(is_library, shown, frames, {} if stacks is None else stacks)
+    walk = _Walk(located, plain, known, is_part, with_rules, with_names, with_unused)
+    walk.room = most
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id, results=result_paths.digest(jaxpr))
     return Transcript(
@@ -123,17 +109,6 @@ def transcribe(
 def is_jaxpr(value: Any) -> bool:
     """Whether a value is a jaxpr, open or closed."""
     return isinstance(getattr(value, "jaxpr", value), JAXPR.get())
-
-
-def has_at_most(jaxpr: Any, equations: int) -> bool:
-    """Whether a jaxpr has at most this many equations, sub-jaxprs included."""
-    waiting = [getattr(jaxpr, "jaxpr", jaxpr)]
-    while waiting and equations >= 0:
-        inner = waiting.pop()
-        equations -= len(inner.eqns)
-        if equations >= 0:
-            waiting += INNER.get()(inner)
-    return equations >= 0
 
 
 class _Walk:
@@ -154,6 +129,7 @@ class _Walk:
         self.held: list[Any] = []
         self.large: list[Any] = []
         self.host: list[str] = []
+        self.room = math.inf
         self._rules = Rules(plain, self.held.append)
         self._in_rule, self._with_rules = False, with_rules
         self._with_names, self._with_unused = with_names, with_unused
@@ -202,6 +178,9 @@ class _Walk:
 
     def _listing(self, jaxpr: Any) -> Listing:
         inner = getattr(jaxpr, "jaxpr", jaxpr)
+        self.room -= len(inner.eqns)
+        if self.room < 0:
+            raise TooLargeError
         numbers: dict[Any, int] = {}
         types = self._types
         captured, values = captured_by(jaxpr, unused=self._with_unused)

@@ -28,12 +28,13 @@ class Stacks:
         is_library: Callable[[str], bool | None],
         shown: Callable[[str], str],
         frames: Callable[[CodeType], Frames],
+        stacks: dict[Any, tuple[str, Stack]],
     ) -> None:
         """Take what `jaxprs.transcribe` was given."""
         self._is_library = is_library
         self._shown = shown
         self._frames_of = frames
-        self._stacks: dict[Any, tuple[str, Stack]] = {}
+        self._stacks = stacks
         self._frames: dict[int, Frames] = {}
         self._latest: dict[str, tuple[CodeType, Frames]] = {}
         """The frames of the function met last under each qualified name: quicker than `id`."""
