@@ -56,6 +56,9 @@ class Along(Row):
     """Whether a result is computed from the size alone, as the number of rows."""
     twice: bool = False
     """Whether a result has the axis twice, as one for each pair of rows: it has added columns."""
+    ends: tuple[int, ...] = ()
+    """The axes of the results on which added rows come last, if they do in all results that have
+    them. Empty if that is not so, as where the result of `jnp.repeat` is twice as long."""
 
     @property
     def draws(self) -> bool:
@@ -77,6 +80,7 @@ class Along(Row):
             self.returned or other.returned,
             self.counts or other.counts,
             self.twice or other.twice,
+            _same_ends([one.ends for one in (self, other) if one.returned]),
         )
 
 
@@ -157,8 +161,21 @@ class _Walk:
                 found = found.union(self._sub_programs(old, new, index, depth, around))
         wires = [int(one[1:]) for one in new.outputs if one.startswith("$")] if depth == 0 else ()
         resized = [(before[wire], after[wire]) for wire in wires if before[wire] != after[wire]]
-        twice = any(_axes(*types) > 1 for types in resized)
-        return found._replace(returned=bool(resized), twice=twice)
+        twice = any(len(_resized(*types)) > 1 for types in resized)
+        found = found._replace(returned=bool(resized), twice=twice)
+        if found.ordered or not found.whole:
+            return found
+        # Rows keep their places: where a result has the sizes of an argument, it has its rows.
+        lengths = {
+            size
+            for types in zip(old.inputs, new.inputs, strict=True)
+            for size in _resized(*types).values()
+        }
+        ends = [
+            tuple(own) if lengths.issuperset((own := _resized(*types)).values()) else ()
+            for types in resized
+        ]
+        return found._replace(ends=_same_ends(ends))
 
     def _from_end(self, listing: Listing) -> frozenset[int]:
         if listing.id not in self._counted_from_end:
@@ -214,10 +231,14 @@ class _Walk:
         return found
 
 
-def _axes(old: str, new: str) -> int:
-    """How many axes of an array differ between two types, as `f32[3,3]` and `f32[8,8]`."""
+def _resized(old: str, new: str) -> dict[int, tuple[str, str]]:
+    """The axes that differ between two types: 0, with 3 and 8, for `f32[3,2]` and `f32[8,2]`."""
     sides = [one.partition("[")[2].rstrip("]").split(",") for one in (old, new)]
-    return sum(a != b for a, b in zip(*sides, strict=False))
+    return {axis: (a, b) for axis, (a, b) in enumerate(zip(*sides, strict=False)) if a != b}
+
+
+def _same_ends(ends: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return ends[0] if len(set(ends)) == 1 else ()
 
 
 def _own(frame: Frame | None) -> Frame | None:

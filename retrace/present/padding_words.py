@@ -12,18 +12,17 @@ from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 
 
-def masked(along: Along, axis: int | None = None) -> str:
+def masked(along: Along, lengths: int = 1) -> str:
     """What to do about added rows, briefly.
 
     Args:
         along: what the program does with them.
-        axis: the axis of all arrays that they are added on; None if it is not the same for all.
+        lengths: how many lengths vary: one, or several that differ.
     """
     if along.separate:
-        return (
-            "drop the added rows from the results with NumPy (`np.asarray(result)[:n]`): no "
-            "other row depends on them"
-        )
+        if not along.returned:
+            return "no result depends on the added rows"
+        return f"{_cut(along, lengths, 'drop')}: no other row depends on them"
     text = _masked(along)
     if any(one.primitive in _ADDS_AT for one in along.masked):
         text = f"{text}; give padded indices a number past the end, which JAX drops by default"
@@ -31,18 +30,24 @@ def masked(along: Along, axis: int | None = None) -> str:
         count = "a result is the size itself: return the number of real rows (`mask.sum()`)"
         rows_matter = along.masked or along.ordered or not along.whole
         text = f"{text}; {count}" if rows_matter else count
-    if along.twice:
+    return f"{text}; {_cut(along, lengths, 'cut off')}" if along.returned else text
+
+
+def _cut(along: Along, lengths: int, verb: str) -> str:
+    """How to remove added rows from results: only where it is known where they are."""
+    what = "rows and columns" if along.twice and len(along.ends) > 1 else "rows"
+    if not along.ends:
         return (
-            f"{text}; a result has the axis twice: cut off the added rows and columns with NumPy "
-            "(`result[:n, :n]`)"
+            "a result has added rows as well, but not as many or not at its end alone: keep what "
+            "belongs to real rows"
         )
-    if not along.returned:
-        return text
-    code = "`result[:n]`; `result[-1]`" if axis == 0 else "the last one"
-    return (
-        f"{text}; its result has added rows as well: cut them off with NumPy ({code} is one of "
-        "them)"
-    )
+    if lengths > 1 or along.ends[-1] > 1:
+        axes = listed([f"axis {axis}" for axis in along.ends])
+        return f"{verb} the added {what} from the results with NumPy: the last ones on {axes}"
+    index = ", ".join(":n" if axis in along.ends else ":" for axis in range(along.ends[-1] + 1))
+    last = "; `result[-1]` is one of them" if along.ends == (0,) else ""
+    code = f"`np.asarray(result)[{index}]`{last}"
+    return f"{verb} the added {what} from the results with NumPy ({code})"
 
 
 def _masked(along: Along) -> str:
@@ -146,23 +151,15 @@ def every_axis(sizes: Sizes) -> str:
 
     If a square matrix has it on both axes, those are named together.
     """
-    axes: dict[str, list[str]] = {}
-    for name in sizes.names:
-        if name not in sizes.follows:
-            array, _, axis = name.rpartition(" axis ")
-            axes.setdefault(array, []).append(axis)
     return names(
         [
-            f"{array} axis {own[0]}" if len(own) == 1 else f"{array} axes {listed(own, len(own))}"
-            for array, own in axes.items()
+            f"{array} axis {axes[0]}"
+            if len(axes) == 1
+            else f"{array} axes {listed(list(map(str, axes)), len(axes))}"
+            for axes, arrays in arrays_by_axes(sizes).items()
+            for array in arrays
         ]
     )
-
-
-def one_axis(sizes: Sizes) -> int | None:
-    """The axis that has the size in all arrays; None if it is another one in some."""
-    axes = {name.rpartition(" axis ")[2] for name in sizes.names}
-    return int(next(iter(axes))) if len(axes) == 1 else None
 
 
 def room(sizes: Sizes) -> str:
@@ -171,14 +168,14 @@ def room(sizes: Sizes) -> str:
     return f"{most + 1:,} (a call took {most:,}, and may have added one)"
 
 
-def arrays_of(sizes: Sizes) -> list[str]:
-    """The arrays with this size."""
-    own = [name for name in sizes.names if name not in sizes.follows]
-    return list(dict.fromkeys(name.rpartition(" axis ")[0] for name in own))
-
-
-def axes_of(sizes: Sizes) -> list[int]:
-    """Which axes of the first array have the size."""
-    name = sizes.names[0].rpartition(" axis ")[0]
-    of_name = [one.rpartition(" axis ") for one in sizes.names]
-    return sorted(int(axis) for own, _, axis in of_name if own == name)
+def arrays_by_axes(sizes: Sizes) -> dict[tuple[int, ...], list[str]]:
+    """The arrays with this size, by the axes that have it."""
+    axes: dict[str, list[int]] = {}
+    for name in sizes.names:
+        if name not in sizes.follows:
+            array, _, axis = name.rpartition(" axis ")
+            axes.setdefault(array, []).append(int(axis))
+    found: dict[tuple[int, ...], list[str]] = {}
+    for array, own in axes.items():
+        found.setdefault(tuple(sorted(own)), []).append(array)
+    return found

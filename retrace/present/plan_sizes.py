@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from retrace.plan.corners import Corners
 from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Sizes, Step
 from retrace.present.layout import wrapped
 from retrace.present.padding_words import (
-    arrays_of,
-    axes_of,
+    arrays_by_axes,
     masked,
     neutral,
-    one_axis,
     room,
 )
 from retrace.present.plan_words import also, by
@@ -46,12 +44,13 @@ def size_lines(number: int, step: Step, width: int) -> Iterator[str]:
         text += f"; {also(sizes)}"
     yield from wrapped(text, width, 4)
     if sizes.grows:
-        name, axis, _ = _target(sizes)
+        array, _, axis = sizes.names[0].rpartition(" axis ")
+        name = f"`{clean(array, 48)}`"
         index = ", ".join([*[":"] * int(axis), "i"])
         yield from wrapped(
             f"    it grows by one: create {name} before the loop, on axis {axis} as long as "
             f"{room(sizes)}, and write into it with `.at[{index}].set(...)`; "
-            f"{masked(sizes.along, one_axis(sizes))}",
+            f"{masked(sizes.along)}",
             width,
             4,
         )
@@ -106,7 +105,7 @@ def _pair_lines(number: int, pairs: Pairs, width: int) -> Iterator[str]:
     yield from wrapped(f"        SIZES = {pairs.chosen.sizes}", width, 17)
     yield "        to = next(s for s in SIZES if all(a <= b for a, b in zip(n, s)))"
     yield from wrapped(
-        f"    then pad each array to `to` on these axes, and {masked(pairs.along)}",
+        f"    then pad each array to `to` on these axes, and {masked(pairs.along, len(axes))}",
         width,
         4,
     )
@@ -190,22 +189,13 @@ def _weighted(sizes: Sizes) -> str:
     return text
 
 
-def _target(sizes: Sizes) -> tuple[str, str, str]:
-    """An argument, one of its axes with the size, and all of its axes with it."""
-    name, _, axis = sizes.names[0].rpartition(" axis ")
-    axes = axes_of(sizes)
-    which = f"== {axis}" if len(axes) == 1 else f"in {tuple(axes)}"
-    return f"`{clean(name, 48)}`", axis, which
-
-
 def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
-    name, axis, which = _target(sizes)
-    chosen = sizes.chosen.sizes
-    others = len(arrays_of(sizes)) - 1
-    each = f" and {count(others, 'more array')} with its size" if others > 0 else ""
-    called = "" if name == "`x`" and not each else f", where `x` is {name}{each}"
+    by_axes = arrays_by_axes(sizes)
     own = "if you cut it yourself, " if cut_by_library else ""
-    yield from wrapped(f"    {own}in the loader{called}:", width, 4)
+    yield from wrapped(f"    {own}in the loader{_called(by_axes)}:", width, 4)
+    first = next(iter(by_axes))
+    axis = str(first[0]) if len(by_axes) == 1 else "axes[0]"
+    chosen = sizes.chosen.sizes
     if len(chosen) == 1:
         yield f"        SIZE = {chosen[0]}  # larger ones: split them, or raise SIZE"
         yield f"        add = SIZE - x.shape[{axis}]"
@@ -213,13 +203,17 @@ def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
         yield "        # larger ones: split them, or add a size"
         yield from wrapped(f"        SIZES = {chosen}", width, 17)
         yield f"        add = min(s for s in SIZES if s >= x.shape[{axis}]) - x.shape[{axis}]"
+    which = "in axes" if len(by_axes) > 1 else f"in {first}" if len(first) > 1 else f"== {axis}"
     added = f"[(0, add if a {which} else 0) for a in range(x.ndim)]"
-    if which.startswith("in"):
+    if len(by_axes) == 1 and len(first) > 1:
         yield f"        x = np.pad(x, {added})"
     else:
         # A row of zeros may give NaN in gradients, mask or not, or a loop that never ends.
         yield f"        rows = {added}"
-        yield '        x = np.pad(x, rows, mode="edge")  # repeats the last row'
+        if all(len(axes) == 1 for axes in by_axes):
+            yield '        x = np.pad(x, rows, mode="edge")  # repeats the last row'
+        else:
+            yield '        x = np.pad(x, rows, mode="edge" if len(axes) == 1 else "constant")'
     if not sizes.along.separate:
         values = [one for own in neutral(sizes.along).values() for one in own]
         least = next((one for one in values if one.endswith(".min")), None)
@@ -229,3 +223,16 @@ def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
             width,
             4,
         )
+
+
+def _called(by_axes: Mapping[tuple[int, ...], Sequence[str]]) -> str:
+    """What `x` is in the code, and its `axes` if they are not the same for all arrays."""
+    if list(by_axes.values()) == [["x"]]:
+        return ""
+    each = [
+        f"`{clean(arrays[0], 48)}`"
+        + (f" and {count(len(arrays) - 1, 'more array')} with its size" if arrays[1:] else "")
+        + (f" (`axes = {axes}`)" if len(by_axes) > 1 else "")
+        for axes, arrays in by_axes.items()
+    ]
+    return f", where `x` is {' or '.join(each)}"

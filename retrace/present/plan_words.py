@@ -16,7 +16,7 @@ from retrace.present.advice_operations import (
     of_lines,
     sizes_on_lines,
 )
-from retrace.present.padding_words import every_axis, masked, one_axis, room, steps_of
+from retrace.present.padding_words import arrays_by_axes, every_axis, masked, room, steps_of
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 from retrace.reason.rules import root
@@ -154,11 +154,11 @@ def _padded(sizes: Sizes, others: str) -> str:
         text = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:
         text = f"pad {name} up to the next of {number} sizes"
-    if not sizes.grows and one_axis(sizes) is not None:
+    if not sizes.grows and all(len(axes) == 1 for axes in arrays_by_axes(sizes)):
         text = f"{text} with copies of a row"  # zeros may give NaN, mask or not
     if sizes.follows:
         text = f"{text}; {also(sizes)}"
-    text = f"{text}; {masked(sizes.along, one_axis(sizes))}."
+    text = f"{text}; {masked(sizes.along)}."
     if sizes.meant:
         text = f"{_meant(sizes.meant, sizes.along)} {text}"
     return f"{others[:-1]}; and {text}" if others else text
@@ -179,7 +179,7 @@ def _together(pairs: Pairs, others: str) -> str:
         text = f"pad {axes} together, up to the first of {number} sizes that fits on every axis"
     if others_of := [name for own in pairs.same for name in own if name not in pairs.axes]:
         text = f"{text}, and {listed([quoted(name) for name in others_of], 6)} with them"
-    text = f"{text}; {masked(pairs.along)}."
+    text = f"{text}; {masked(pairs.along, len(pairs.axes))}."
     if pairs.meant:
         text = f"{_meant(pairs.meant, pairs.along)} {text}"
     return f"{others[:-1]}; and {text}" if others else text

@@ -230,7 +230,42 @@ def test_it_is_told_whether_added_rows_come_back(name: str) -> None:
     found = _along(function)
     assert found.returned == (small != large)
     if not found.separate:
-        assert ("NumPy" in masked(found)) == found.returned
+        assert ("added rows" in masked(found)) == found.returned
+
+
+@pytest.mark.parametrize("name", [*SEPARATE, *MASKED, *ORDERED])
+def test_added_rows_are_cut_off_where_they_are(name: str) -> None:
+    function = (SEPARATE | MASKED | ORDERED)[name]
+    small, large = (jax.tree.leaves(jax.jit(function)(_rows(n))) for n in (_SMALL, _LARGE))
+    if not (ends := _along(function).ends):
+        return
+    for a, b in zip(small, large, strict=True):
+        kept = [slice(_SMALL) if axis in ends else slice(None) for axis in range(b.ndim)]
+        cut = b if a.shape == b.shape else b[tuple(kept)]
+        assert a.shape == cut.shape
+        assert name in MASKED or np.allclose(a, cut, 1e-5)
+
+
+PLACES: dict[str, tuple[Function, str]] = {
+    "each row": (jnp.tanh, "[:n]`"),
+    "each row, and a sum": (lambda x: (jnp.tanh(x), x.sum()), "[:n]`"),
+    "turned": (jnp.transpose, "[:, :n]`"),
+    "within others": (lambda x: x[None, None], "on axis 2"),
+    "pairs": (lambda x: x @ x.T, "[:n, :n]`"),
+    "each twice": (lambda x: jnp.repeat(x, 2, axis=0), "real rows"),
+    "all twice": (lambda x: jnp.tile(x, (2, 1)), "real rows"),
+    "and their negatives": (lambda x: jnp.concatenate([x, -x]), "real rows"),
+    "reversed": (lambda x: x[::-1], "real rows"),
+    "both ways": (lambda x: (x, x.T), "real rows"),
+    "flattened beside": (lambda x: (jnp.tanh(x), x.reshape(-1)), "real rows"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_where_added_rows_are_is_told_only_if_it_is_known(name: str) -> None:
+    function, told = PLACES[name]
+    assert told in (text := masked(_along(function)))
+    assert ("NumPy" in text) == (told != "real rows")
 
 
 def test_an_array_that_follows_the_size_may_have_other_rows() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import textwrap
 from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
@@ -443,11 +444,35 @@ def test_the_covariance_of_another_dimension_is_asked_and_padded_on_both_axes(
     said = sentence(step.proposal)
     assert "dimension" in said and "leave it" in said and "`lu`" in said
     assert "`cov axes 0 and 1`, `mean axis 0` and `y axis 0` to 6" in said
-    pasted = "\n".join(size_lines(1, step, 98))
-    (line,) = [line for line in pasted.splitlines() if "np.pad" in line]
-    names: dict[str, Any] = {"np": np, "x": np.eye(4), "add": 2}
-    exec(line.strip(), names)
-    assert names["x"].shape == (6, 6)
+    told = "\n".join(size_lines(1, step, 98))
+    assert "`cov` (`axes = (0, 1)`) or `mean` and 1 more array with its size" in told
+    assert pasted(told, np.eye(4), axes=(0, 1)).shape == (6, 6)
+    assert pasted(told, np.ones((4, 3)), axes=(0,)).shape == (6, 3)
+
+
+def pasted(told: str, x: Any, **names: Any) -> Any:
+    """The array after the code that a plan gives to be pasted."""
+    lines = [line for line in told.splitlines() if line.startswith(" " * 8)]
+    own: dict[str, Any] = {"np": np, "x": x, **names}
+    exec(textwrap.dedent("\n".join([one for one in lines if " = " in one])), own)
+    return own["x"]
+
+
+def test_each_array_is_padded_on_the_axis_where_it_has_the_size(planned: Planned) -> None:
+    @jax.jit
+    def score(pos: Any, tokens: Any) -> Any:
+        return jnp.tanh(tokens.sum(axis=1)).mean() / pos.sum()
+
+    def program(_: Fixed) -> None:
+        for n in (4, 8, 10, 12):
+            score(ones(n), ones(3, n))
+
+    (step,) = planned(program, frozenset())[0].steps
+    told = "\n".join(size_lines(1, step, 98))
+    # One row for each call, and 12 is the longest.
+    assert pasted(told, ones(3, 11), axes=(1,)).shape == (3, 12)
+    assert pasted(told, ones(11), axes=(0,)).shape == (12,)
+    assert "`pos` (`axes = (0,)`) or `tokens` (`axes = (1,)`)" in told
 
 
 def test_the_mask_between_tokens_is_no_covariance(planned: Planned) -> None:
