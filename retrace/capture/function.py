@@ -54,7 +54,7 @@ class _Unwrapped:
         self.receiver: Any = None
         self.has_receiver = False
         self.base: FunctionType | None = None
-        self.maker: CodeType | None = None
+        self.maker: FunctionType | None = None
         """The installed package's outermost function that holds the user's."""
 
     @property
@@ -69,7 +69,7 @@ class _Unwrapped:
         if self.kind is None:
             self.kind = kind
         if kind is None and self.maker is None:
-            self.maker = outer.__code__
+            self.maker = outer
         self.wrappers.append(wrapper)
 
 
@@ -134,7 +134,10 @@ class Functions:
         if around.site:
             site = f"{site} around {around.site}"
         if found.maker is not None:
-            site = f"{site} in {self._definitions.of(found.maker).site}"
+            # One library function may wrap the user's around another of its own: `hmc`, `nuts`.
+            inside = self._sites.around(found.maker).site
+            maker = self._definitions.of(found.maker.__code__).site
+            site = f"{site} in {maker}{f' around {inside}' if inside else ''}"
         if in_library and base.__closure__:
             site = f"{site} at {self._sites.called_at(number or 0)}"
         described = Function(

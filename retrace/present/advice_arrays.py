@@ -120,6 +120,8 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"{quoted(advice.name)}{of} returns {who} weakly typed and gets {it} back: {how}"
             )
             return f"{text}, if you want results of that dtype" if asks else text
+        case model.CastNumber(later=later) if later:
+            return _both_ways(advice, later)
         case model.CastNumber():
             return _number(advice, who)
         case model.LowerWithSharding():
@@ -182,6 +184,15 @@ def _number(advice: model.CastNumber, who: str) -> str:
         f"pass {who} as {typed} at every call, not as a Python number or the result of Python "
         "numbers only"
     )
+
+
+def _both_ways(advice: model.CastNumber, later: tuple[str, ...]) -> str:
+    """What to do if some values start weakly typed and others become so."""
+    started = tuple([path for path in advice.paths if path not in later])
+    text = _number(advice.changed(paths=started, later=()), names(started))
+    it = "it" if len(later) == 1 else "them"
+    made = f"{quoted(advice.name)} returns" if advice.returned else "later calls create"
+    return f"{text}; and give {names(later)} a dtype where {made} {it}, as at the start"
 
 
 def _weak_array(advice: model.CastNumber, who: str) -> str:

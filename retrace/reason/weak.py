@@ -35,8 +35,18 @@ def weak_type(evidence: Evidence) -> Advice | None:
             proof=proof,
         )
     types = tuple(dict.fromkeys((leaf.dtype, bool(leaf.shape)) for leaf in found))
-    kind = CastCarry if own[0].old and proof is not Proof.MEANING else CastNumber
-    return kind(paths=paths, types=types, name=name, proof=proof)
+    starts_weak = any(change.old for change in own)
+    kind = CastCarry if starts_weak and proof is not Proof.MEANING else CastNumber
+    became = {change.path for change in own if not change.old} if starts_weak else set[str]()
+    later = [leaf for leaf in found if leaf.path in became]
+    return kind(
+        paths=paths,
+        types=types,
+        name=name,
+        later=tuple([leaf.path for leaf in later]),
+        returned=_made_weak(evidence, later) is not None,
+        proof=proof,
+    )
 
 
 def is_returned_by_library(evidence: Evidence) -> bool:
@@ -76,7 +86,9 @@ def _made_weak(evidence: Evidence, found: list[Leaf]) -> Output | None:
     listings = None if evidence.program is None else evidence.program.listings()
     if listings is None:
         return None
-    inputs = {text for text in listings[1].inputs if text.startswith("~")}
+    old, new = (listing.inputs for listing in listings)
+    # What is weakly typed in both calls has nothing to do with it.
+    inputs = {b for a, b in zip(old, new, strict=len(old) == len(new)) if b == f"~{a}"}
     made = [result for result in outputs(listings[0]) if result.is_weak]
     # A scalar result of the same type may be unrelated; the line then still tells where.
     return next((result for result in made if result.type in inputs and found), None)

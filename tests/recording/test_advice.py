@@ -243,6 +243,34 @@ def fit(model, state):
         assert avoidable != "no"
 
 
+@pytest.mark.parametrize("kernels", ["hn", "hh"])
+def test_another_kernel_of_a_library_over_one_density_is_another_function(
+    kernels: str, judge_all: JudgeAll
+) -> None:
+    source = """
+def h(density, x):
+    return density(x) + 1
+def n(density, x):
+    return density(x) * 2
+def sampler(density, kernel):
+    def step(x):
+        return kernel(density, x)
+    return step
+"""
+    own: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+
+    def density(x: Any) -> Any:
+        return jnp.sin(x).sum()
+
+    _, verdicts = judge_all(
+        lambda: [jax.jit(own["sampler"](density, own[kernel]))(ones) for kernel in kernels]
+    )
+    causes = [one.cause for one in verdicts]
+    again = Cause.FUNCTION_REDEFINED if kernels == "hh" else Cause.FIRST_TRACE
+    assert causes == [Cause.FIRST_TRACE, again]
+
+
 @pytest.mark.parametrize("same", [False, True])
 def test_a_librarys_sampler_over_another_density_is_another_program(
     same: bool, judge_all: JudgeAll
@@ -874,8 +902,56 @@ def test_a_type_that_is_weak_in_turns_is_not_that_of_a_result(judge_all: JudgeAl
 
     *_, last = judge_all(program)[1]
     assert last.cause is Cause.WEAK_TYPE_CHANGED
-    assert last.fix is not None and last.fix.code == "cast-argument"
+    assert isinstance(last.fix, CastNumber)
     assert set(last.fix.paths) == {"a", "b"}
+    assert (last.fix.later, last.fix.returned) == (("a",), True)
+    assert "`a` a dtype where `<lambda>` returns it" in advised(last.fix)
+
+
+@pytest.mark.parametrize(
+    "strong", [frozenset[str](), frozenset({"reward"}), frozenset({"reward", "stop"})]
+)
+def test_what_starts_weak_and_what_becomes_weak_need_a_dtype_in_two_places(
+    strong: frozenset[str], judge_all: JudgeAll
+) -> None:
+    """One of them alone removes nothing; both together do."""
+
+    @jax.jit
+    def unroll(state: dict[str, Any]) -> dict[str, Any]:
+        x = jnp.tanh(state["x"])
+        stop = jnp.float32(1) if "stop" in strong else 1.0
+        return {"x": x, "reward": x + 1, "stop": jax.lax.full((3,), stop)}
+
+    def program() -> None:
+        zeros = np.zeros(3, np.float32)
+        reward = zeros if "reward" in strong else jnp.broadcast_to(jnp.asarray(0.0), (3,))
+        state: dict[str, Any] = {"x": zeros, "reward": reward, "stop": zeros}
+        for _ in range(3):
+            state = unroll(state)
+
+    found = [one.fix for one in judge_all(program)[1] if one.cause is Cause.WEAK_TYPE_CHANGED]
+    assert len(found) == (len(strong) < 2)
+    if not strong:
+        (advice,) = found
+        assert isinstance(advice, CastNumber)
+        assert advice.later == ("state['stop']",) and advice.returned
+
+
+def test_a_value_that_was_weak_before_as_well_is_not_the_one_that_is_returned_so(
+    judge_all: JudgeAll,
+) -> None:
+    @jax.jit
+    def update(x: Any, state: dict[str, Any]) -> Any:
+        return {"n": state["n"] + 1, "error": jnp.sqrt(jnp.sum(x**2))}
+
+    def program() -> None:
+        for error in (np.float32(1), jnp.asarray(jnp.inf)):
+            update(ones, {"n": jnp.asarray(0), "error": error})
+
+    *_, last = judge_all(program)[1]
+    assert last.fix == CastNumber(
+        paths=("state['error']",), types=(("float32", False),), name="update", proof=Proof.PROGRAM
+    )
 
 
 @pytest.mark.parametrize(("sizes", "resized"), [((3, 4), True), ((3, 3), False)])

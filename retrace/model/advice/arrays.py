@@ -110,6 +110,10 @@ class CastNumber(Advice):
     types: tuple[tuple[str, bool], ...]
     """Dtypes, and whether the array has axes."""
     name: str
+    later: tuple[str, ...] = ()
+    """Those of the paths that are weakly typed in this call, not in the earlier one."""
+    returned: bool = False
+    """Whether the function returned these weakly typed."""
 
 
 class CastCarry(CastNumber):
