@@ -80,16 +80,16 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             return _and_pass(advice)
         case model.JitOnce(unread=unread) if unread and not asks:
             return (
-                f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
-                f"result: nothing in its program depends on {names(unread)} (if an `if` may "
-                f"read {'them' if len(unread) > 1 else 'it'} later, pass "
+                f"{_jit(advice)} {_whom(advice)} once, outside the loop or at module level, and "
+                f"call the result: nothing in its program depends on {names(unread)} (if an `if` "
+                f"may read {'them' if len(unread) > 1 else 'it'} later, pass "
                 f"{'them' if len(unread) > 1 else 'it'}){_goes_on(advice)}"
             )
         case model.JitOnce(renames=renames, calls_back=calls_back):
             more = _RENAMES if renames else _CALLS_BACK if calls_back else _reads_more(asks)
             return (
-                f"jit {_whom(advice)} once, outside the loop or at module level, and call the "
-                f"result{more}{_goes_on(advice)}"
+                f"{_jit(advice)} {_whom(advice)} once, outside the loop or at module level, and "
+                f"call the result{more}{_goes_on(advice)}"
             )
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
@@ -102,7 +102,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 "one instance: JAX compiles one program per instance"
             )
         case model.KeepBound(name=name, is_method=True):
-            text = f"keep `jax.jit(...{name})` in a variable or attribute, and call that"
+            kept = "jax.pmap" if advice.mapped else "jax.jit"
+            text = f"keep `{kept}(...{name})` in a variable or attribute, and call that"
             return text + _reads_more(asks) + _goes_on(advice)
         case model.KeepBound(name=name):
             return (
@@ -251,6 +252,11 @@ def _reads_more(asks: bool) -> str:
     return "; it reads something from outside that changed the program: pass that as well"
 
 
+def _jit(advice: OfFunction) -> str:
+    """What to do with the function once."""
+    return "`jax.pmap`" if advice.mapped else "jit"
+
+
 def _whom(advice: OfFunction) -> str:
     match advice.what:
         case What.LAMBDA:
@@ -292,6 +298,8 @@ _UNEXPLAINED = "; something that it holds changed its program and was not record
 def _as_static(advice: model.JitAndPass) -> str:
     """A static argument; a list becomes a tuple, since JAX takes only what has a hash."""
     kind = _arguments(advice.static, "static")
+    if advice.mapped:
+        kind = f"{kind} (`static_broadcasted_argnums`)"
     if not advice.lists:
         return kind
     if len(advice.static) == 1:
@@ -348,9 +356,10 @@ def _and_pass(advice: model.JitAndPass) -> str:
 
 def _once(advice: model.JitAndPass) -> str:
     if advice.what is What.METHOD:
-        return f"keep `jax.jit(...{advice.name})` in a variable or attribute"
+        kept = "jax.pmap" if advice.mapped else "jax.jit"
+        return f"keep `{kept}(...{advice.name})` in a variable or attribute"
     at = "at module level" if advice.bound else "outside the loop"
-    return f"jit {_whom(advice)} once, {at}"
+    return f"{_jit(advice)} {_whom(advice)} once, {at}"
 
 
 def _of_one_size(advice: model.JitAndPass) -> str:

@@ -50,6 +50,9 @@ def inert(text: str) -> str:
     return text.replace("##[", "#\\x23[")
 
 
+_QUOTED = re.compile(r"`([^`]+)`")
+
+
 def cut(text: str, limit: int) -> str:
     """Text with its middle left out if it is longer than `limit`."""
     if len(text) <= limit:
@@ -59,11 +62,20 @@ def cut(text: str, limit: int) -> str:
 
 
 def cut_between(text: str, limit: int) -> str:
-    """The same, cut between two words if it has spaces at the right places."""
+    """The same, cut between two words if it has spaces at the right places.
+
+    Long names are cut first: a title that lacks the name it is about says nothing.
+    """
+    if len(text) > limit:
+        text = _QUOTED.sub(lambda name: f"`{cut(name[1], limit // 4)}`", text)
     if len(text) <= limit:
         return text
     head = text[: (limit - 5) * 2 // 3].rpartition(" ")[0]
+    if head.count("(") > head.count(")"):
+        head = head.rpartition(" (")[0]
     tail = text[len(text) - (limit - 5 - len(head)) :].partition(" ")[2]
+    bracket, closed, rest = tail.partition(") ")
+    tail = rest if closed and "(" not in bracket else tail
     return f"{head} ... {tail}" if head and tail else cut(text, limit)
 
 

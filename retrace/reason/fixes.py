@@ -13,9 +13,11 @@ from retrace.model.advice import (
     Advice,
     BranchInProgram,
     FewMapped,
+    KeepBound,
     Library,
     LibraryPasses,
     LoopInProgram,
+    OfFunction,
     PassDecision,
     PrintOutside,
     Proof,
@@ -63,6 +65,8 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     elif isinstance(advised, _NOT_STATIC) and jitted_by_library(miss):
         package = package_of(miss.function.file)
         advised = advised.changed(jitted_by=package, proof=Proof.MEANING)
+    if isinstance(advised, OfFunction | KeepBound) and "axis_name" in dict(miss.key.options):
+        advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))
 
 

@@ -28,6 +28,7 @@ from retrace.plan.step import Plan
 from retrace.plan.warm import warmth
 from retrace.present import plan_json, plan_markdown, plan_text, terminal
 from retrace.present.plan_sizes import size_lines
+from retrace.present.words import cut_between
 from retrace.reason.verdict import judge
 from tests.reading.story import LOSS, TRAIN_STEP, Story, array, at, step_key, write
 from tests.reading.test_present import hostile, training
@@ -460,3 +461,13 @@ def test_sizes_of_the_data_weigh_the_padding() -> None:
         pytest.approx(1 - (17 + 32) / 64),
         pytest.approx(1 - (17 * 99 + 32) / 3200),
     ]
+
+
+@pytest.mark.parametrize("limit", [60, 80, 108, 200])
+def test_a_title_that_is_cut_says_what_it_is_about(limit: int) -> None:
+    name = "provider.runtime_params_provider_profile_conditions_{}.values"
+    values = " and ".join(f"`{name.format(one)}`" for one in ("ion", "density"))
+    text = cut_between(f"one value of {values} (2 seen) and one size for {values}", limit)
+    assert len(text) <= limit
+    assert text.startswith("one value of `provider") and "lues`" in text
+    assert text.count("(") == text.count(")") and text.count("`") % 2 == 0

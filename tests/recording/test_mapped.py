@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from retrace.causes import Cause
 from retrace.model import Recording
 from retrace.model.advice import FewMapped, Proof
 from retrace.plan.order import plan
+from retrace.present.advice import advised
 from retrace.present.plan_words import title
 from tests.recording.conftest import JudgeAll
 
@@ -154,3 +156,24 @@ def test_axes_of_other_names_are_two_settings(judge_all: JudgeAll) -> None:
     (again,) = [v for v in verdicts if v.miss.function.name == "double"][1:]
     assert again.cause is Cause.CONFIG_CHANGED
     assert not isinstance(again.fix, FewMapped)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_what_pmap_maps_is_not_told_to_be_jitted(mapped: bool, judge_all: JudgeAll) -> None:
+    """Its axis would be gone, and with it `pmean` over it."""
+
+    def made(scale: float) -> Any:
+        def step(x: Any) -> Any:
+            return jax.lax.pmean(x * scale, "devices")
+
+        return (
+            jax.pmap(step, "devices") if mapped else jax.jit(jax.vmap(step, axis_name="devices"))
+        )
+
+    def program() -> None:
+        for scale in (2.0, 3.0):
+            made(scale)(np.ones((1, 3), np.float32))
+
+    (advice,) = [one.fix for one in judge_all(program)[1] if one.fix is not None]
+    assert ("`jax.pmap` `step` once" in advised(advice)) == mapped
+    assert ("jit" in advised(advice)) == (not mapped)

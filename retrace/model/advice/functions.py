@@ -23,6 +23,8 @@ class OfFunction(Advice):
 
     name: str
     what: What = What.FUNCTION
+    mapped: bool = False
+    """Whether it was given to `jax.pmap`: `jax.jit` in its place would not map its axis."""
 
 
 class Library(Advice):
@@ -151,6 +153,8 @@ class KeepBound(Advice):
     reads: tuple[str, ...] = ()
     """What it reads besides its arguments and may change: a kept function goes on with the
     first."""
+    mapped: bool = False
+    """As in `OfFunction`."""
 
 
 class OneOption(Advice):
