@@ -89,13 +89,13 @@ class Content:
         equality, hashing = defined(kind, "__eq__"), defined(kind, "__hash__")
         if self._hashable and hashing is None:
             raise CannotTellError
+        if derives(kind, type):
+            return self._class(value, kind)
         if derives(kind, np.generic):
             return self._numpy_scalar(value, kind)
         for base, writer in _BASES:
             if derives(kind, base) and equality is defined(base, "__eq__"):
                 return writer(self, value)
-        if derives(kind, type):
-            return self._class(value, kind)
         if array_type(value) is not None:
             return self._array(value, kind)
         if package(kind) in ("jax", "jaxlib") and (form := self._jax(value, kind)) is not None:

@@ -63,10 +63,16 @@ def _is_content(kind: type) -> bool:
     )
 
 
+def class_text(kind: type) -> str:
+    """The text of a class: `<class 'mymod.Config'>`."""
+    return f"<class {type_name(kind)!r}>"
+
+
 def scalar_base(kind: type) -> Any:
     """The built-in scalar type that a type is or derives from."""
-    bases = [base for base in _SCALARS if derives(kind, base)]
-    return bases[0] if bases else None
+    if not derives(kind, *_SCALARS):
+        return None
+    return next(base for base in _SCALARS if derives(kind, base))
 
 
 def named_text(value: Any) -> str | None:
@@ -86,7 +92,7 @@ def named_text(value: Any) -> str | None:
     if kind is ModuleType:
         return f"<module {value.__name__!r}>"
     if derives(kind, type):
-        return f"<class {type_name(value)!r}>"
+        return class_text(value)
     if (array := array_type(value)) is not None:
         return array
     root, name = package(kind), str(own(kind, "__name__"))

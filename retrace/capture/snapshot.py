@@ -14,7 +14,7 @@ import numpy as np
 from jax.tree_util import all_leaves
 
 from retrace.capture.classes import CLASSES
-from retrace.capture.named import is_content, named_text, scalar_base
+from retrace.capture.named import class_text, is_content, named_text, scalar_base
 from retrace.capture.objects import (
     ARRAYS,
     DTYPES,
@@ -123,6 +123,9 @@ class _Text:
             self._put(repr(value))
         elif kind in _PLAIN:
             self._put(self._scalar(value, kind))
+        elif derives(kind, type):
+            self.whole = False
+            self._put(class_text(value))
         elif not (kind in _CONTAINERS or is_content(kind)) and self._put_plain(value, kind):
             pass
         elif depth >= _MAX_DEPTH or (key := id(value)) in self._open:
@@ -261,6 +264,8 @@ class _Content:
 
     def _other(self, value: Any, kind: type, depth: int) -> JSON:
         """The content of anything but numbers, strings and built-in containers."""
+        if derives(kind, type):
+            return self._text(value)
         if is_content(kind):
             return self._container(value, kind, depth)
         if derives(kind, np.ndarray):

@@ -8,11 +8,13 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from retrace.capture.held import contents, held, is_partial
-from retrace.capture.objects import array_type, attributes_of
+from retrace.capture.objects import ARRAYS, array_type, attributes_of, kind_of
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
 
 _MAX_WRAPPERS = 32
+_HOLD_NONE = frozenset((type(None), bool, int, float, str, tuple, list, dict))
+"""Classes of objects that are no function and wrap none."""
 
 
 def decorator(wrapper: Any) -> str:
@@ -53,9 +55,13 @@ def users_argument(partial: functools.partial[Any]) -> Any:
 def users_function(function: FunctionType, depth: int) -> Any:
     """The user's function that a library's closure closes over, or None."""
     for content in contents(function):
-        if is_partial(content):
-            content = content.func
-        content = held(content) or content
+        kind = kind_of(content)
+        if kind in _HOLD_NONE or kind in ARRAYS:
+            continue
+        if kind is not FunctionType:
+            if is_partial(content):
+                content = content.func
+            content = held(content) or content
         base = unwrap_plain(content)
         if base is None:
             continue

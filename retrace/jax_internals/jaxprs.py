@@ -43,15 +43,19 @@ from retrace.jax_internals.names_values import (
     JAXPR,
     LITERAL,
     TYPE_TEXT,
-    UNSPECIFIED,
     WEAK_TYPE,
 )
+from retrace.jax_internals.row import resolve
 from retrace.jax_internals.shardings import describe, dtype_name, mesh_text
 from retrace.jax_internals.source_stacks import Frames, Stacks
 from retrace.jax_internals.transcript import Known, TooLargeError, Transcript
 from retrace.model import Listing, Program, Stack
 
 _MAX_DEPTH = 20
+_MAX_TYPES = 2048
+_SHAPED: Any = resolve(WEAK_TYPE.where)
+_types: dict[Any, str] = {}
+"""The texts of avals in earlier programs: most programs have a few types."""
 
 
 def transcribe(
@@ -138,7 +142,6 @@ class _Walk:
         # How much was met that is more than its text: in all, and in each sub-jaxpr.
         self._held_by_parts, self._held_in = 0, dict[int, int]()
         self._programs: dict[int, Listing] = {}
-        self._types: dict[int, str] = {}
         self._alive: list[Any] = []
         """Objects that JAX may create on access, kept so that their `id` is not reused."""
         self._inner: dict[str, Listing] = {}
@@ -182,7 +185,7 @@ class _Walk:
         if self.room < 0:
             raise TooLargeError
         numbers: dict[Any, int] = {}
-        types = self._types
+        types, shaped = _types, _SHAPED
         captured, values = captured_by(jaxpr, unused=self._with_unused)
         variables = [*captured, *inner.invars]
         for variable in variables:
@@ -209,7 +212,7 @@ class _Walk:
                 numbers[variable] = made
                 made += 1
                 aval = variable.aval
-                results.append(types.get(id(aval)) or self._type(aval))
+                results.append((type(aval) is shaped and types.get(aval)) or self._type(aval))
             self._in_rule = self._with_rules and equation.primitive.name.startswith("custom_")
             parameters = self._parameters(equation.params) if equation.params else ""
             self._in_rule = False
@@ -234,14 +237,14 @@ class _Walk:
         if located is not None:
             renumbered: list[int] = []
             for traceback in stacks:
-                text, stack = located.of(traceback)
-                renumbered.append(known.setdefault(text, len(known)))
+                digest_, stack = located.of(traceback)
+                renumbered.append(known.setdefault(digest_, len(known)))
                 if len(distinct) < len(known):
                     distinct.append(stack)
             if len(known) < len(stacks):
                 places = [renumbered[index] for index in places]
         contained = {hash_: listing.id for hash_, listing in self._inner.items()}
-        named = f"{hash_} {list(known)} {array('l', places).tobytes().hex()} {contained}"
+        named = f"{hash_} {' '.join(known)} {array('l', places).tobytes().hex()} {contained}"
         return Listing(
             id=hashlib.blake2b(named.encode(errors="replace"), digest_size=12).hexdigest(),
             hash=hash_,
@@ -257,12 +260,14 @@ class _Walk:
         )
 
     def _type(self, aval: Any) -> str:
-        text = self._types.get(id(aval))
+        # Of JAX's own class: others may run the user's code to be hashed or compared.
+        if type(aval) is not _SHAPED:
+            return _text_of(aval)
+        text = _types.get(aval)
         if text is None:
-            weak = "~" if WEAK_TYPE.of(aval, False) else ""
-            text = weak + TYPE_TEXT.of(aval)(short_dtypes=True).replace(" ", "")
-            self._types[id(aval)] = text
-            self._alive.append(aval)
+            if len(_types) >= _MAX_TYPES:
+                _types.clear()
+            text = _types[aval] = _text_of(aval)
         return text
 
     def _literal(self, literal: Any) -> str:
@@ -322,8 +327,6 @@ class _Walk:
         return self._object(value, kind, depth)
 
     def _object(self, value: Any, kind: type, depth: int) -> str:
-        if kind is UNSPECIFIED.get():  # one for each argument and result of a jitted function
-            return f"<{kind.__name__} >"
         if isinstance(value, ABSTRACT.get() or ()):
             return self._type(value)
         if isinstance(value, np.dtype):
@@ -369,6 +372,11 @@ class _Walk:
                 for value in values
             ]
         )
+
+
+def _text_of(aval: Any) -> str:
+    weak = "~" if WEAK_TYPE.of(aval, False) else ""
+    return weak + TYPE_TEXT.of(aval)(short_dtypes=True).replace(" ", "")
 
 
 _JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrace.jax_internals.names_values import HOST_ARRAYS
+from retrace.jax_internals.names_values import HOST_ARRAYS, UNSPECIFIED
 from retrace.jax_internals.shardings import dtype_name
 
 MAX_CONTENT = 512 * 1024
@@ -29,13 +29,19 @@ def _integer(value: int) -> str:
     return repr(value) if value.bit_length() < 600 else hex(value)
 
 
+def _unspecified(value: Any) -> str:
+    return f"<{type(value).__name__} >"
+
+
 WRITERS: dict[type, Callable[[Any], str]] = {
+    # One for each argument and result of a jitted function.
+    **({} if UNSPECIFIED.get() is None else {UNSPECIFIED.get(): _unspecified}),
     **dict.fromkeys((bool, float, complex, str, type(None)), repr),
     int: _integer,
     bytes: _binary,
     **dict.fromkeys(map(type, map(np.dtype, "?bhilBHILefdFD")), dtype_name),
 }
-"""How values of Python's built-in types, and dtypes of numbers, are written, by type."""
+"""How values of Python's built-in types, dtypes of numbers and the like are written, by type."""
 
 
 def is_on_host(value: Any) -> bool:

@@ -79,6 +79,8 @@ def describe(sharding: Any) -> str:
 
 def mesh_text(mesh: Any) -> str:
     """`mesh{data:4,model:2}`, and its devices if they are not in the usual order."""
+    if not mesh.axis_names:  # outside any mesh, as most jitted functions are
+        return "abstract mesh{}" if _is_abstract(mesh) else "mesh{}"
     types: Any = getattr(mesh, "axis_types", None) or ()
     axes: list[str] = []
     for number, (name, size) in enumerate(mesh.shape.items()):
@@ -86,8 +88,7 @@ def mesh_text(mesh: Any) -> str:
         axes.append(f"{name}:{size}" + ("" if kind == "Auto" else f":{kind.lower()}"))
     if _is_abstract(mesh):
         return f"abstract mesh{{{','.join(axes)}}}"
-    devices = list(mesh.devices.flat) if axes else []  # jax 0.7: the empty mesh holds a None
-    return f"mesh{{{','.join(axes)}}}{_device_order(devices)}"
+    return f"mesh{{{','.join(axes)}}}{_device_order(list(mesh.devices.flat))}"
 
 
 def dtype_name(dtype: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeAlias
@@ -42,7 +43,7 @@ class Stacks:
     def of(self, traceback: Any) -> tuple[str, Stack]:
         """The lines that a traceback names, innermost first, without those of JAX.
 
-        Next to them is their text, which is quicker to compare and to hash.
+        Next to them is a digest of their text, which is quicker to compare and to hash.
         """
         if traceback is None:
             return "", ()
@@ -63,7 +64,9 @@ class Stacks:
                     own.append(frame)
             del own[_MAX_FRAMES:]
             texts, frames = zip(*own, strict=True) if own else ((), ())
-            found = self._stacks[traceback] = ("".join(texts), frames)
+            text = "".join(texts).encode(errors="surrogatepass")
+            digest = hashlib.blake2b(text, digest_size=12).hexdigest() if own else ""
+            found = self._stacks[traceback] = (digest, frames)
         return found
 
     def _known_of(self, code: CodeType) -> Frames:
