@@ -152,10 +152,12 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
 def _structure(advice: model.OneStructure, who: str) -> str:
     match advice.way:
         case "omitted" | "none":
-            means = ": omitted, it means None" if advice.way == "omitted" else ", not None"
+            means = "where it is omitted" if advice.way == "omitted" else "in place of None"
+            what = "array" if not advice.number else "Python number"
+            such = "a mask of ones" if not advice.number else "0.0 (other calls pass one)"
             return (
-                f"if some array for {who} gives what None gives, such as a mask of ones, pass "
-                f"that at every call{means}; otherwise leave it: each has its own program"
+                f"if some {what} for {who} gives what None gives, such as {such}, pass that "
+                f"{means}; otherwise leave it: each has its own program"
             )
         case "nodes" if advice.containers is not None:
             one, other = (quoted(kind) for kind in advice.containers)
@@ -188,11 +190,17 @@ def _number(advice: model.CastNumber, who: str) -> str:
 
 def _both_ways(advice: model.CastNumber, later: tuple[str, ...]) -> str:
     """What to do if some values start weakly typed and others become so."""
+    # Of what it is about, a plan may have left some to another step.
     started = tuple([path for path in advice.paths if path not in later])
-    text = _number(advice.changed(paths=started, later=()), names(started))
-    it = "it" if len(later) == 1 else "them"
+    became = tuple([path for path in advice.paths if path in later])
+    if not became:
+        return _number(advice, names(started))
+    it = "it" if len(became) == 1 else "them"
     made = f"{quoted(advice.name)} returns" if advice.returned else "later calls create"
-    return f"{text}; and give {names(later)} a dtype where {made} {it}, as at the start"
+    text = f"give {names(became)} a dtype where {made} {it}, as at the start"
+    if not started:
+        return text
+    return f"{_number(advice.changed(paths=started), names(started))}; and {text}"
 
 
 def _weak_array(advice: model.CastNumber, who: str) -> str:

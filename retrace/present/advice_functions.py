@@ -270,6 +270,12 @@ def _whom(advice: OfFunction) -> str:
 
 
 def _for_each(advice: model.JitForEach) -> str:
+    if advice.inside:
+        return (
+            f"jit {quoted(advice.name)} once, create {names(advice.paths)} inside it, and pass "
+            f"{names(advice.traced)} to it as {_arguments(advice.traced)} (an `if` on it stays "
+            "outside)"
+        )
     text = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
     if advice.injects:
         return (

@@ -127,13 +127,17 @@ def _few_sizes(advice: model.FewSizes) -> str:
             )
 
 
+_TAKEN = {"flax": "`rngs`, whose counts go on, or a model that it is for", "equinox": "keys"}
+
+
 def _init(name: str | None, package: str) -> str:
     """What to do about what creates a model's parameters, or an optimizer's state."""
     if name is None:
         return (
-            f"this module of {package} creates its arrays one operation at a time: if it "
-            f"holds nothing else, create it inside one jitted function "
-            f"(`{_JIT_OF_MODULES[package]}`)"
+            f"this module of {package} creates its arrays one operation at a time: create it "
+            f"inside one jitted function (`{_JIT_OF_MODULES[package]}`), whose arguments are all "
+            f"objects that it takes, such as {_TAKEN[package]}, and whose results are those that "
+            "you use later"
         )
     object_, given = ("optimizer", "params") if package == "optax" else ("model", "...")
     text = (

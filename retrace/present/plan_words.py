@@ -242,6 +242,9 @@ def _function(change: Change, advice: Advice | None) -> str:
         return f"keep one {quoted(advice.holder)}"
     if isinstance(advice, model.JitForEach) and advice.injects:
         return f"create the optimizer of {_who(change)} once, inject hyperparameters"
+    if isinstance(advice, model.JitForEach) and advice.inside:
+        made = f"create {names(advice.paths)} inside {_who(change)}"
+        return f"{made}, pass {names(advice.traced)}"
     if isinstance(advice, model.JitForEach):
         each = f"one {_who(change)} for each {names(advice.paths)}"
         once = f"create {names(advice.paths)} once" if advice.same else each

@@ -8,7 +8,7 @@ from typing import cast
 
 from retrace.compare.equality import type_name
 from retrace.compare.values import differences
-from retrace.model import Change, Component, FieldChange, NamedChange, Node, TreeChange
+from retrace.model import Change, Component, FieldChange, Leaf, NamedChange, Node, TreeChange
 from retrace.model.advice import (
     Advice,
     CompareByValue,
@@ -220,7 +220,9 @@ def _structure(change: TreeChange | FieldChange, paths: tuple[str, ...]) -> Advi
     nodes = [side[0] if side and isinstance(side[0], Node) else None for side in sides]
     kinds = [None if node is None else node.type for node in nodes]
     if "None" in kinds and None in kinds:  # the other side is an array, or nothing
-        return OneStructure(paths=paths, way="none", proof=Proof.MEANING)
+        leaf = next((side[0] for side in sides if side and isinstance(side[0], Leaf)), None)
+        number = leaf is not None and bool(leaf.weak_type) and not leaf.shape
+        return OneStructure(paths=paths, way="none", number=number, proof=Proof.MEANING)
     old, new = (None if kind is None else type_name(kind) for kind in kinds)
     two = (old, new) if old is not None and new is not None and old != new else None
     return OneStructure(paths=paths, way="nodes", containers=two, proof=Proof.MEANING)

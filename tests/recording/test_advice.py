@@ -867,10 +867,72 @@ def test_two_containers_are_named_and_no_name_is_taken_for_none(
     )
 
 
-def test_an_array_is_given_in_place_of_none(last: Last) -> None:
+@pytest.mark.parametrize("number", [False, True])
+def test_what_other_calls_pass_is_given_in_place_of_none(number: bool, last: Last) -> None:
+    """Where they pass a Python number, an array would miss again."""
     jitted = jax.jit(lambda tree: jax.tree.leaves(tree))
-    advice, _ = last(lambda: [jitted({"x": one}) for one in (None, ones)])
-    assert advice == OneStructure(paths=("tree['x']",), way="none", proof=Proof.MEANING)
+    advice, _ = last(lambda: [jitted({"x": one}) for one in (None, 0.5 if number else ones)])
+    assert advice == OneStructure(
+        paths=("tree['x']",), way="none", number=number, proof=Proof.MEANING
+    )
+    assert advice is not None and ("Python number" in advised(advice)) == number
+
+
+class Solver(NamedTuple):
+    update: Callable[[Any, Any], Any]
+
+
+def test_an_object_for_each_value_is_created_inside_the_function_that_gets_the_value(
+    judge_all: JudgeAll,
+) -> None:
+    """One function for each of the objects is what the program has already."""
+
+    def made(rate: Any) -> Solver:
+        return Solver(lambda x, y: rate * x + y)
+
+    def compute(solver: Solver, x: Any) -> Any:
+        return solver.update(x, solver.update(x, x))
+
+    inside = jax.jit(lambda rate, x: compute(made(rate), x))
+
+    def program() -> None:
+        for rate in (0.9, 0.99, 0.999):
+            jax.jit(functools.partial(compute, made(rate)))(ones)
+        for rate in (0.9, 0.99, 0.999):
+            inside(rate, ones)
+
+    verdicts = judge_all(program)[1]
+    again = [one.fix for one in verdicts if one.cause is Cause.PARTIAL_RECREATED]
+    assert len(again) == 2 and len(verdicts) == 4
+    for advice in again:
+        assert isinstance(advice, JitForEach) and advice.inside
+        assert advice.traced == ("solver.update.rate",)
+        assert "create `solver` inside it" in advised(advice)
+
+
+def test_what_a_librarys_wrapper_may_hold_is_not_called_wasted(judge_all: JudgeAll) -> None:
+    """The wrapper closes over the data of each call, the user's function over nothing."""
+    source = """
+import jax
+def fit(objective, data, x):
+    def loss(x):
+        return objective(x, data)
+    @jax.jit
+    def wrapper(x):
+        return jax.value_and_grad(loss)(x)
+    return wrapper(x)
+"""
+    own: dict[str, Any] = {"__name__": "package.module"}
+    exec(compile(source, "/opt/site-packages/package/module.py", "exec"), own)
+
+    def program() -> None:
+        for data in (np.ones(3, np.float32), np.zeros(3, np.float32)):
+            own["fit"](lambda x, y: ((x - y) ** 2).sum(), jnp.asarray(data), ones[:3])
+
+    recording, verdicts = judge_all(program)
+    view, last = View(recording, verdicts, ""), verdicts[-1]
+    assert last.avoidable != "yes"
+    assert "wasted" not in explanation(view, last)
 
 
 def test_what_a_library_returns_weakly_typed_is_not_given_a_dtype_in_its_code(

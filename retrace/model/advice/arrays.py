@@ -23,6 +23,8 @@ class OneStructure(Advice):
     way: Literal["omitted", "none", "nodes", "data", "program"]
     containers: tuple[str, str] | None = None
     """The old and new container (`list`, `tuple`), if their types differ."""
+    number: bool = False
+    """Whether other calls pass a Python number, or what is weakly typed as one, in its place."""
 
 
 class OneKeyType(Advice):

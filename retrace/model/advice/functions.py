@@ -104,6 +104,18 @@ class JitForEach(OfFunction):
     unexplained: bool = False
     """Whether its program is another one although nothing recorded of what it holds is."""
 
+    @property
+    def inside(self) -> bool:
+        """Whether all that differs is held by these objects: `solver.update.b1` by `solver`.
+
+        One function for each of them would be one for each value. As an argument of the function,
+        it must get into the object there.
+        """
+        held = [*self.traced, *self.static]
+        starts = tuple([f"{path}{mark}" for path in self.paths for mark in ".["])
+        plain = not (self.same or self.reads or self.injects or self.static)
+        return plain and bool(held) and all(path.startswith(starts) for path in held)
+
 
 class JitAndPass(OfFunction):
     """Jit the function once and pass what it holds."""

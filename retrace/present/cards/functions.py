@@ -68,7 +68,10 @@ def _rest(case: Case) -> str:
         text = f"Its code is the same as in {before}, its program is not"
         read = listed([in_words(change) for change in case.verdict.reads], 2)
         return f"{text}: it reads {read}, which changed." if read else f"{text}."
-    return f"Nothing else differs from {before}: this work was wasted."
+    if case.verdict.avoidable == "yes":
+        return f"Nothing else differs from {before}: this work was wasted."
+    # What a library's function around it holds is no part of the user's.
+    return f"Nothing else of it that was recorded differs from {before}."
 
 
 FUNCTION_REDEFINED = Words(
