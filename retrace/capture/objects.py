@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from itertools import islice
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ _JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
 _FUNCTIONS = (FunctionType, MethodType)
 _MAX_WRAPPERS = 8
 """Maximum number of functions of JAX around the user's function."""
+_MAX_POSITIONS = 8
 _MAX_BASENAMES = 1000
 _basenames: dict[str, str] = {}
 DTYPES: frozenset[type] = frozenset(
@@ -260,7 +262,7 @@ def wrapper_holds(value: object) -> list[tuple[str, object]]:
 
 
 def function_place(function: FunctionType) -> str:
-    """The name of a function and where it was defined: `f at file.py:12`."""
+    """The name of a function and its place: `f at file.py:12`; that of a lambda has a column."""
     return _place_of(function, function.__code__)
 
 
@@ -274,7 +276,18 @@ def _text_of(function: FunctionType, code: CodeType) -> str:
 
 
 def _place_of(function: FunctionType, code: CodeType) -> str:
-    return f"{function.__name__} at {_basename(code.co_filename)}:{code.co_firstlineno}"
+    place = f"{function.__name__} at {_basename(code.co_filename)}:{code.co_firstlineno}"
+    # Several lambdas may stand on one line, with nothing else to tell them apart.
+    column = _column(code) if code.co_name == "<lambda>" else None
+    return f"{place}:{column}" if column else place
+
+
+def _column(code: CodeType) -> int | None:
+    """Where the body of a lambda begins in its line; None if Python was told not to keep it."""
+    for _, _, column, _ in islice(code.co_positions(), _MAX_POSITIONS):
+        if column:  # what starts a function has column 0
+            return column + 1
+    return None
 
 
 def _basename(filename: str) -> str:

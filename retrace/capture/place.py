@@ -226,10 +226,11 @@ def around(stack: Sequence[Line]) -> Around:
             of_jax.append(f"{file}:{at}\n")
             if not lines:
                 picked = picks(code, picked)
+    hashed = _hash(lines)
     return Around(
         _site_of(own[0], in_library=False) if own else innermost(stack),
-        _hash(lines),
-        _hash([*of_jax, *lines]),
+        hashed,
+        _hash([*of_jax, hashed]),
         None if entry is None else _site_of(entry, in_library=False),
         through,
         within,

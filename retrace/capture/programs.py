@@ -60,7 +60,7 @@ def _frames_of(code: CodeType) -> Frames:
 _MAX_STACKS = 2048
 _stacks: dict[Any, tuple[str, Stack]] = {}
 """The tracebacks in earlier programs. Where functions are traced again, nearly all are met again.
-They hold code objects, no frames: nothing of the user's lives longer."""
+They hold no frames, so that nothing but code lives longer, and of that a bounded number."""
 
 
 def _known_stacks() -> dict[Any, tuple[str, Stack]] | None:

@@ -285,7 +285,7 @@ def eager_proposal(root: Root) -> Proposal:
     return Proposal(code, (change,), root.advice, root.site.file, root.site.line)
 
 
-_FUNCTION = re.compile(r"<function .+ at ([^:]+):(\d+)>")
+_FUNCTION = re.compile(r"<function .+ at ([^:]+):(\d+)(?::\d+)?>")
 """How a static value or field that is a function is printed, with its place in the source."""
 
 

@@ -91,7 +91,8 @@ def of_caller(miss: Miss) -> Advice | None:
         of_library = miss.through is not None or (site is not None and site.in_library)
         return LeaveEager(who="library", in_trace=True) if of_library else InTrace()
     if miss.within == "import":
-        if site is None or site.in_library or _imports(site.source):
+        # The module may be a library's, which one of its functions imports when it is called.
+        if site is None or site.in_library or miss.via is not None or _imports(site.source):
             return LeaveEager(who="import")
         return AtImport()
     if miss.through is not None:

@@ -26,7 +26,7 @@ from retrace.model.parts import SETTINGS, Named, by_kind, unchanged
 
 _PLACED = re.compile(r"(?<![^\[ ])[^;\[\]]+?:\d+ ")
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]", re.DOTALL)
-_LINE = re.compile(r"(<function .+? at [^<>]+?):\d+>")
+_LINE = re.compile(r"(<function .+? at [^<>]+?):\d+(?::\d+)?>")
 """A function inside a value. Two lambdas of a file look alike without their lines; if one took
 the place of the other, their programs differ."""
 _MAX_SITE = 4000

@@ -685,6 +685,20 @@ def test_a_function_is_passed_what_differs_though_its_optimizer_is_kept(
         assert advice.paths == (("optimizer",) if new else ("optimizer", "loss"))
 
 
+def test_two_lambdas_of_one_line_are_told_apart(judge_all: JudgeAll) -> None:
+    pair = [lambda x: x * 2, lambda x: jnp.sin(x)]  # fmt: skip
+
+    def program() -> None:
+        for g in pair:
+            jax.jit(lambda x, g=g: g(x) + 1)(ones)
+
+    verdict = judge_all(program)[1][-1]
+    (change,) = [one for one in verdict.changes if one.component is Component.DEFAULTS]
+    assert "same contents" not in (said := detail(change))
+    line = pair[0].__code__.co_firstlineno
+    assert said.count(f"test_advice.py:{line}:") == 2
+
+
 def test_two_functions_inside_a_wrapper_of_jax_are_told_apart(judge_all: JudgeAll) -> None:
     """They hold nothing, and the wrappers have the name and the place of JAX's code."""
     first = jax.vmap(lambda x: x * 2)

@@ -24,6 +24,7 @@ import pytest
 from retrace.capture.session import begin_file, session
 from retrace.model import Component, Kind
 from retrace.model.advice import (
+    AtImport,
     DefineBodyOnce,
     FewSizes,
     InCallback,
@@ -559,6 +560,26 @@ def test_what_is_computed_in_a_trace_did_not_run_outside_of_it(
     assert told == {leave if by_library else InTrace()}
     assert {verdict.avoidable for verdict in own} <= {"no" if by_library else "maybe", "no"}
     assert eager(planned(program)) == {}
+
+
+@pytest.mark.parametrize("whose", ["site-packages/package", "own"])
+def test_what_a_library_imports_when_it_is_called_is_not_told_to_use_numpy(
+    whose: str, tmp_path: Path, judge_all: JudgeAll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / whose
+    folder.mkdir(parents=True)
+    name = f"tables_{folder.name}"
+    (folder / f"{name}.py").write_text(
+        "import jax.numpy as jnp\nA = jnp.arange(9) * 2 + 1\nB = A.sum() - jnp.ones(3)\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    made = library(
+        "import importlib\ndef make(name):\n    return importlib.import_module(name)\n"
+    )
+    jax.clear_caches()
+    verdicts = [v for v in judge_all(lambda: made.make(name))[1] if v.miss.within == "import"]
+    expected = LeaveEager(who="import") if "package" in whose else AtImport()
+    assert verdicts and {one.fix for one in verdicts} == {expected}
 
 
 def test_the_state_of_an_optimizer_has_no_flag_to_bind(judge_all: JudgeAll) -> None:
