@@ -130,6 +130,8 @@ def _fill(history: History) -> None:
         if not OF_LOG.isdisjoint(miss.unseen):
             # The log does not show what else was new: no change it shows would avoid this miss.
             cell[Part("repeat", "not shown by the log")] = miss.number
+        elif verdict.cause is Cause.CACHE_CLEARED and verdict.avoidable == "no":
+            cell[Part("repeat", "compiled in any case")] = miss.number
         history.cells.append(cell)
     varying = {part for cell in history.cells for part in cell}
     for one in named:

@@ -1346,3 +1346,21 @@ def test_a_step_of_two_changes_stands_where_its_saving_is(judge_all: JudgeAll) -
     steps = plan(*judge_all(program)).steps
     assert [len(step.proposal.changes) for step in steps] == [2, 1]
     assert steps[0].gone.seconds.low > steps[1].gone.seconds.high
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_was_only_traced_before_a_clear_is_compiled_in_any_case(
+    planned: Planned, compiled: bool
+) -> None:
+    def program(_: Fixed) -> None:
+        double = jax.jit(lambda x: x * 2)
+        x = np.ones(3, np.float32)
+        if compiled:
+            double(x)
+        else:
+            jax.eval_shape(double, x)
+        jax.clear_caches()
+        double(x)
+
+    found = planned(program, frozenset())[0]
+    assert [step.proposal.code for step in found.steps] == ["keep-caches"] * compiled

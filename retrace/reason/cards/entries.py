@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from retrace.model import Stage
 from retrace.model.advice import Advice, KeepCaches
 from retrace.reason import functions, state
 from retrace.reason.cards.card import Avoidable, Card, no, perhaps, yes
@@ -12,16 +13,26 @@ from retrace.reason.evidence import Evidence
 
 
 def _keep_caches(evidence: Evidence) -> Advice | None:
-    return None if evidence.miss.cold else KeepCaches()
+    return None if _costs_nothing(evidence) else KeepCaches()
 
 
-def _cleared_by_marker(evidence: Evidence) -> Avoidable | None:
-    """A test's marker clears the caches of functions it names, so test order is irrelevant."""
-    return "no" if evidence.miss.cold else None
+def _nothing_lost(evidence: Evidence) -> Avoidable | None:
+    return "no" if _costs_nothing(evidence) else None
+
+
+def _costs_nothing(evidence: Evidence) -> bool:
+    """Whether the call would have been lowered and compiled in any case, or was to be.
+
+    A test's marker clears the caches of functions it names, so test order is irrelevant. And what
+    was only traced before, as by `jax.eval_shape`, was never compiled.
+    """
+    miss, before = evidence.miss, evidence.nearest
+    only_traced = before is not None and before.ahead and Stage.COMPILE not in before.stages
+    return miss.cold or (only_traced and Stage.COMPILE in miss.stages)
 
 
 FIRST_TRACE = Card(settled=no, avoidable=no, advice=None)
-CACHE_CLEARED = Card(settled=_cleared_by_marker, avoidable=yes, advice=_keep_caches)
+CACHE_CLEARED = Card(settled=_nothing_lost, avoidable=yes, advice=_keep_caches)
 CACHE_EVICTED = Card(avoidable=perhaps, advice=None)
 JAXPR_CHANGED = Card(avoidable=perhaps, proved=state.pass_state, advice=functions.hidden)
 UNKNOWN = Card(avoidable=perhaps, advice=None)
