@@ -469,9 +469,8 @@ def test_each_array_is_padded_on_the_axis_where_it_has_the_size(planned: Planned
 
     (step,) = planned(program, frozenset())[0].steps
     told = "\n".join(size_lines(1, step, 98))
-    # One row for each call, and 12 is the longest.
-    assert pasted(told, ones(3, 11), axes=(1,)).shape == (3, 12)
-    assert pasted(told, ones(11), axes=(0,)).shape == (12,)
+    assert pasted(told, ones(3, 10), axes=(1,)).shape == (3, 12)
+    assert pasted(told, ones(10), axes=(0,)).shape == (12,)
     assert "`pos` (`axes = (0,)`) or `tokens` (`axes = (1,)`)" in told
 
 

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from retrace.capture.programs import DROPPED
+from retrace.capture.programs import AHEAD, DROPPED, Programs
 from retrace.capture.session import begin_file, session
 from retrace.compare.size import samples, unrolled
 from retrace.model import Kind, Listing, Recording, Verdict
@@ -281,6 +282,28 @@ def test_a_program_that_jax_dropped_is_counted_as_lost(
     assert named == {"long": False, "long_inside": False, "<lambda>": True}
     (loss,) = recording.runs[0].losses.items()
     assert loss == (DROPPED, 2)
+
+
+def test_a_program_too_large_to_be_written_at_once_waits_for_our_own_thread() -> None:
+    """Also where the size shows only inside it, and at the end of a compilation."""
+
+    def large(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 2, lambda _, y: sum([y] * (AHEAD + 2)), x)
+
+    known: list[int] = []
+    waiting: list[Any] = []
+    background: Any = SimpleNamespace(program=waiting.append)
+    programs = Programs(lambda number, _: known.append(number), pytest.fail, background)
+    jaxpr = jax.make_jaxpr(large)(np.float32(1))
+    small = jax.make_jaxpr(jnp.sin)(np.float32(1))
+    programs.add(1, jaxpr, AHEAD)
+    programs.add(2, small, AHEAD)
+    assert (known, programs.waiting(1) is jaxpr) == ([2], True)
+    programs.compiled(1)
+    assert (known, programs.waiting(1) is jaxpr) == ([2], True)
+    for task in waiting:
+        task()
+    assert (known, programs.waiting(1)) == ([2, 1], None)
 
 
 def test_trips_of_a_scan_are_counted(run: JudgeAll) -> None:
