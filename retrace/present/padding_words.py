@@ -112,6 +112,16 @@ def _sums(named: Sequence[Step]) -> bool:
     return any(_value(one) is None for one in named)
 
 
+def although(along: Along) -> str:
+    """What speaks against adding rows: `they go through `scan` at model.py:3`."""
+    through = [one for one in along.ordered if one.primitive is not None]
+    sized = [one for one in along.ordered if one.primitive is None]
+    said = [f"they go through {steps_of(through)}"] if through else []
+    if sized:
+        said.append(f"the program computes with {steps_of(sized)}")
+    return " and ".join(said)
+
+
 def steps_of(steps: Sequence[Step], most: int = 2) -> str:
     """`reduce_sum` at model.py:40 and 52, and how many more places there are."""
     known = sorted(

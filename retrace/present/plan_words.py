@@ -16,7 +16,7 @@ from retrace.present.advice_operations import (
     of_lines,
     sizes_on_lines,
 )
-from retrace.present.padding_words import arrays_by_axes, every_axis, masked, room, steps_of
+from retrace.present.padding_words import although, arrays_by_axes, every_axis, masked, room
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
 from retrace.reason.rules import root
@@ -135,9 +135,7 @@ _MEANT = {
 def _meant(why: Meant, along: Along) -> str:
     if not along.ordered:
         return _MEANT[why]
-    through = (
-        f"if rows may be added at the end although they go through {steps_of(along.ordered)}"
-    )
+    through = f"if rows may be added at the end although {although(along)}"
     if along.draws:
         through += " and other random numbers are drawn for another size"
     through += ","

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from retrace.capture.programs import transcript
-from retrace.compare.along import Along, along
+from retrace.compare.along import Along, Step, along
 from retrace.plan.order import plan
-from retrace.present.padding_words import masked, neutral
+from retrace.present.padding_words import although, masked, neutral
 from retrace.present.plan_words import sentence
 from tests.generated import rows as generated
 from tests.recording.conftest import JudgeAll
@@ -344,6 +344,14 @@ def test_each_place_to_mask_is_named_also_inside_a_function_of_jax() -> None:
     lines = {one.place and one.place.line - first for one in found.masked}
     assert lines == {2, 3, 4, 5}
     assert all(str(first + line) in masked(found) for line in (2, 3, 4, 5))
+
+
+def test_rows_do_not_go_through_a_size() -> None:
+    through, sized = Step("slice", None), Step(None, None)
+    assert although(Along(ordered=(through,))) == "they go through `slice`"
+    both = although(Along(ordered=(through, sized)))
+    assert both.startswith("they go through `slice` and the program computes with")
+    assert "they" not in although(Along(ordered=(sized,)))
 
 
 def test_a_result_for_each_pair_of_rows_has_added_columns_as_well() -> None:
