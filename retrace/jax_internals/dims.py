@@ -6,6 +6,7 @@ import itertools
 import weakref
 from typing import Any
 
+from retrace.failure import asked
 from retrace.jax_internals.names_values import SYMBOL
 from retrace.model import Dim
 
@@ -53,10 +54,9 @@ def _dim(size: Any) -> Dim:
         return size
     if (text := symbolic(size)) is not None:
         return text
-    try:
-        return int(size)  # NumPy's
-    except Exception:  # noqa: BLE001 - a symbolic size under another class name
-        return written(size)
+    # NumPy's; or a symbolic size under another class name, which raises an error of its own.
+    found = asked(int, size)
+    return written(size) if found is None else found
 
 
 def _scope_number(size: Any) -> int:
