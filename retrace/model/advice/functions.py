@@ -111,10 +111,9 @@ class JitForEach(OfFunction):
         One function for each of them would be one for each value. As an argument of the function,
         it must get into the object there.
         """
-        held = [*self.traced, *self.static]
         starts = tuple([f"{path}{mark}" for path in self.paths for mark in ".["])
-        plain = not (self.same or self.reads or self.injects or self.static)
-        return plain and bool(held) and all(path.startswith(starts) for path in held)
+        others = self.same or self.reads or self.injects or self.static or not self.traced
+        return not others and all(path.startswith(starts) for path in self.traced)
 
 
 class JitAndPass(OfFunction):
