@@ -15,9 +15,9 @@ from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
-from retrace.capture.function import unwrap
 from retrace.capture.objects import fields
 from retrace.capture.snapshot import snapshot
+from retrace.capture.unwrapped import unwrap
 from retrace.jax_internals.calls import Call
 from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import mapped, pmapped

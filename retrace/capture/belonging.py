@@ -7,11 +7,11 @@ from types import FrameType
 from typing import Any
 
 from retrace.capture.derived import program_leaves, source_of_call, source_of_program
-from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.miss_numbers import Numbers
 from retrace.capture.misses import Misses
 from retrace.capture.underway import Underway
+from retrace.capture.unwrapped import is_internal
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (

@@ -13,12 +13,12 @@ from retrace.capture.audit_requests import AuditRequest
 from retrace.capture.background import Background, Task
 from retrace.capture.belonging import Belonging
 from retrace.capture.commit import tell_whether_dirty
-from retrace.capture.function import is_internal
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses
 from retrace.capture.operation import operation_around
 from retrace.capture.programs import AHEAD, NESTED, Programs, numbered
 from retrace.capture.underway import Running, Underway, is_lowering, raised, spans, stage_fields
+from retrace.capture.unwrapped import is_internal
 from retrace.jax_internals import losses, names, shardings, spanning
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import (
