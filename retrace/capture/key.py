@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 
@@ -24,6 +24,9 @@ _PLACED, _NAMED, _OMITTED = Passing.POSITIONAL, Passing.KEYWORD, Passing.OMITTED
 _EMPTY = inspect.Parameter.empty
 _VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_Parameters: TypeAlias = list[tuple[str, Any, bool]]
+_Options: TypeAlias = tuple[tuple[str, Value], ...]
+_MAX_OPERATIONS = 1024
 _NAMES = ("static_argnames", "donate_argnames")
 """JAX infers these from the positions, and the positions from these."""
 
@@ -42,6 +45,8 @@ class Keys:
         self._ask = attrgetter(*names) if len(names) > 1 else None
         self._defaults = None if self._ask is None else self._ask(defaults)
         """All defaults in one tuple."""
+        self._operations: dict[int, tuple[Any, _Parameters, _Options]] = {}
+        """What functions of JAX were jitted with, by `id`; kept alive, as JAX does."""
 
     def of_call(
         self,
@@ -56,6 +61,29 @@ class Keys:
         If a wrapper makes everything but arrays static, `is_array` is its test, and the static
         arguments are the wrapper's, not those of `jit`.
         """
+        options = self._options_of(info, packed=is_array is not None)
+        return self._key(_parameters(signature), options, info, args, kwargs, is_array)
+
+    def of_operation(self, info: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Key:
+        """The same for a function of JAX, which is jitted once and called from everywhere."""
+        known = self._operations.get(id(info))
+        if known is None or known[0] is not info:
+            if len(self._operations) >= _MAX_OPERATIONS:
+                self._operations.clear()
+            parameters = _parameters(SIGNATURE.of(info))
+            known = (info, parameters, self._options_of(info, packed=False))
+            self._operations[id(info)] = known
+        return self._key(known[1], known[2], info, args, kwargs)
+
+    def _key(
+        self,
+        known: _Parameters,
+        options: _Options,
+        info: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        is_array: Callable[[Any], bool] | None = None,
+    ) -> Key:
         tree = Tree(self._tokens, is_array)
         static: list[tuple[str, Value]] = []
         passing: list[tuple[str, str]] = []
@@ -66,7 +94,6 @@ class Keys:
             if -len(args) <= number < len(args)
         }
         static_names: tuple[str, ...] = () if is_array else getattr(info, _STATIC_NAMES, ())
-        known = _parameters(signature)
         parameters = _positional(known, len(args))
         for index, (name, value) in enumerate(zip(parameters, args, strict=True)):
             passing.append((name, _PLACED))
@@ -96,11 +123,11 @@ class Keys:
             tuple(tree.nodes),
             (*static, *tree.static),
             tuple(passing),
-            self._options_of(info, packed=is_array is not None),
+            options,
             context(self._lost, self._described),
         )
 
-    def _options_of(self, info: Any, packed: bool) -> tuple[tuple[str, Value], ...]:
+    def _options_of(self, info: Any, packed: bool) -> _Options:
         # Usually no options are given.
         if (
             type(info) is self._kind
@@ -171,7 +198,7 @@ def parameter_names(signature: inspect.Signature | None, count: int) -> list[str
     return _positional(_parameters(signature), count)
 
 
-def _parameters(signature: inspect.Signature | None) -> list[tuple[str, Any, bool]]:
+def _parameters(signature: inspect.Signature | None) -> _Parameters:
     """The name and kind of each parameter, and whether it has a default; read only once."""
     if signature is None:
         return []
@@ -181,7 +208,7 @@ def _parameters(signature: inspect.Signature | None) -> list[tuple[str, Any, boo
     ]
 
 
-def _positional(known: list[tuple[str, Any, bool]], count: int) -> list[str]:
+def _positional(known: _Parameters, count: int) -> list[str]:
     names: list[str] = []
     for name, kind, _ in known:
         if len(names) == count:

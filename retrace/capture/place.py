@@ -201,7 +201,7 @@ def around(stack: Sequence[Line]) -> Around:
             lines.append(f"{file}:{at}\n")
             if within != "import" and file.startswith("<frozen importlib"):
                 within = "import"
-            if not _is_wrapper(code):
+            if not _wraps.get(file, True) or not _is_wrapper(code):
                 below = code
         elif whose is _USER:
             lines.append(f"{file}:{at}\n")
@@ -261,12 +261,16 @@ _WRAPPING = {
 _packages: dict[str, str | None] = {}
 
 
+_wraps: dict[str, bool] = {}
+"""Whether a library's file may hold wrappers; few do."""
+
+
 def _is_wrapper(code: CodeType) -> bool:
     """Whether library code only forwards a call, to the user's function or to its own."""
     package = _package(code.co_filename)
-    return package in _WRAPPERS or (
-        package in _WRAPPING and _without_locals(code) in _WRAPPING[package]
-    )
+    some = package in _WRAPPING
+    _wraps[code.co_filename] = found = package in _WRAPPERS or some
+    return found and not (some and _without_locals(code) not in _WRAPPING[package])
 
 
 def _of_library(code: CodeType) -> str | None:

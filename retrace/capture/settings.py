@@ -105,7 +105,7 @@ class Settings:
         found = {name: site for name, site in updates if name in known}
         around: dict[str, CallSite] = {}
         for index, (code, at) in enumerate(stack):
-            if getattr(code, "co_exceptiontable", b"") and owner(code.co_filename) is _USER:
+            if owner(code.co_filename) is _USER and getattr(code, "co_exceptiontable", b""):
                 names_there = names[index] if names else {}
                 for name, site in self._around(code, at, names_there, options):
                     around.setdefault(name, site)  # the innermost one wins
