@@ -94,11 +94,14 @@ class History:
         """The last miss of each thread."""
         self._not_ended: dict[int, Miss] = {}
         self._newest = -1
+        self._verdicts: dict[int, Verdict] = {}
+        """The verdicts since anything more became known: a message asks for the same again."""
 
     def begin(self, number: int) -> None:
         """Start a new window with this miss number."""
         self._window += 1
         self._since = number
+        self.more_is_known()
 
     def add(self, misses: Iterable[Miss]) -> None:
         """Add misses from the guards' own recording."""
@@ -122,6 +125,7 @@ class History:
 
     def add_others(self, misses: Iterable[Miss]) -> None:
         """Add misses from other recordings of this process."""
+        self.more_is_known()
         for miss in misses:
             if self._misses.setdefault(miss.number, miss) is not miss:
                 continue
@@ -135,7 +139,15 @@ class History:
 
     def verdict(self, miss: Miss) -> Verdict:
         """Why a miss happened."""
-        return self._site(miss).verdict(miss, self._running())
+        known = self._verdicts.get(miss.number)
+        if known is None or known.miss is not miss:
+            known = self._site(miss).verdict(miss, self._running())
+            self._verdicts[miss.number] = known
+        return known
+
+    def more_is_known(self) -> None:
+        """A miss was added or amended: what was judged so far may change."""
+        self._verdicts.clear()
 
     def label(self, miss: Miss) -> int:
         """The position of a miss within its definition site, from 1."""

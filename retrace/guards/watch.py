@@ -235,6 +235,9 @@ class Watch:
                 self._history.add_others(self._others.more(run.id))
 
     def _read_new(self) -> None:
+        if not self._feed.lines:
+            return
+        self._history.more_is_known()
         while self._feed.lines:
             for line in self._feed.lines.popleft().split("\n"):
                 self._reader.add(line)
