@@ -11,7 +11,7 @@ from typing import Any, cast
 from retrace.capture import lock
 from retrace.capture.argument_packing import unpack
 from retrace.capture.derived import program_leaves
-from retrace.capture.function import Functions, is_internal
+from retrace.capture.function import Functions
 from retrace.capture.journal import Journal
 from retrace.capture.kept import Kept, Static, changeable
 from retrace.capture.key import Keys, parameter_names, without_axis
@@ -19,16 +19,17 @@ from retrace.capture.lock import Count
 from retrace.capture.operation import (
     at_line,
     body_functions,
+    fields_of,
     has_body,
     interface_frame,
     parameters,
-    picked_by_mask,
 )
 from retrace.capture.place import Line, call_site, innermost, stack_of
 from retrace.capture.settings import Settings
 from retrace.capture.snapshot import snapshot
 from retrace.capture.surroundings import surroundings
 from retrace.capture.tokens import Tokens
+from retrace.capture.unwrapped import is_internal
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import Call, Site, bare, is_clean, is_of_lax, mark, marked
@@ -130,13 +131,12 @@ class Misses:
     ) -> int:
         site = innermost(stack)
         function = self._functions.describe(given)
-        signature = SIGNATURE.of(call.info)
-        key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
+        key = self._keys.of_operation(call.info, call.args, call.kwargs)
         static = [
             (name, snapshot(value, self._tokens.metadata)) for name, value in parameters(given)
         ]
         key = key._replace(static=(*key.static, *static))
-        fields |= picked_by_mask(function, call.frame)
+        fields |= fields_of(function, given, call.frame)
         interface = interface_frame(call.frame) if has_body(given) else None
         if interface is None:
             number = self._numbers()

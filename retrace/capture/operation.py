@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-from retrace.capture.function import is_internal
 from retrace.capture.place import Owner, owner
+from retrace.capture.unwrapped import is_internal
 from retrace.capture.wrappers import unwrap_plain
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import marked
+from retrace.jax_internals.config import is_jit_disabled
 from retrace.jax_internals.names_values import CLOSED, JAXPR, OF_JAXPR
 from retrace.jax_internals.picking import is_by_mask
 from retrace.model import CallSite, Function
@@ -43,12 +44,16 @@ def parameters(function: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def picked_by_mask(function: Function, frame: FrameType) -> MissFields:
-    """The field of an operation that takes elements with a mask; nothing for others."""
-    if function.jax_name != "gather":
-        return {}
-    interface = interface_frame(frame)
-    return {"picked": "mask"} if interface is not None and is_by_mask(interface) else {}
+def fields_of(function: Function, given: Any, frame: FrameType) -> MissFields:
+    """The fields of an operation that takes elements with a mask, or ran with `jit` disabled."""
+    fields: MissFields = {}
+    if at.PRIMITIVE.of(given, False) and is_jit_disabled(frame):
+        fields["disabled"] = True
+    if function.jax_name == "gather":
+        interface = interface_frame(frame)
+        if interface is not None and is_by_mask(interface):
+            fields["picked"] = "mask"
+    return fields
 
 
 def has_body(function: Any) -> bool:

@@ -6,11 +6,13 @@ import enum
 from collections.abc import Callable
 from functools import lru_cache
 from operator import is_
+from types import FrameType
 from typing import Any
 
 import jax
 
 from retrace.jax_internals import losses, names
+from retrace.jax_internals.names_frames import APPLIES, DISABLED
 from retrace.jax_internals.names_values import (
     AXES,
     AXIS_ENVIRONMENT,
@@ -36,6 +38,7 @@ from retrace.jax_internals.row import looked_up
 from retrace.jax_internals.shardings import mesh_text
 from retrace.model import JSON, Value
 
+_BEFORE = DISABLED.name
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 _Device: Any = jax.Device  # pyright: ignore[reportUnknownMemberType]
@@ -99,6 +102,31 @@ def settings() -> dict[str, JSON]:
             value = _special(value, None).text
         found[name] = value
     return found
+
+
+_MAX_FRAMES = 8
+
+
+def is_jit_disabled(frame: FrameType | None) -> bool:
+    """Whether `jax_disable_jit` was on where an operation was called, which JAX runs without.
+
+    Args:
+        frame: JAX's call of the operation's jitted function.
+    """
+    applies = looked_up[APPLIES]
+    for _ in range(_MAX_FRAMES):
+        if frame is None or applies is None:
+            return False
+        if frame.f_code is applies:
+            before = frame.f_locals.get(_BEFORE)
+            if isinstance(before, bool):
+                return before
+            # This thread had no value of its own.
+            holder = (SETTINGS.get() or {}).get("jax_disable_jit")
+            ask = OF_ALL_THREADS.of(holder)
+            return (HELD.of(holder) if ask is None else ask()) is True
+        frame = frame.f_back
+    return False
 
 
 def can_be_set(name: str) -> bool:

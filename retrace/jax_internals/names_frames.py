@@ -106,6 +106,9 @@ PRIMITIVE_RUNS = frame(
     "jax._src.dispatch.xla_primitive_callable", losses.OPERATIONS, inner="prim_fun"
 )
 PRIMITIVE_PARAMS = local(PRIMITIVE_RUNS, "params", losses.OPERATIONS)
+_DISABLED_LOSS = "That an operation ran alone because `jax_disable_jit` was on is not told."
+APPLIES = frame("jax._src.dispatch.apply_primitive", None, said=_DISABLED_LOSS)
+DISABLED = local(APPLIES, "prev", None, said=_DISABLED_LOSS)
 
 # Until 0.7 `pmap` has a separate path; since 0.8 it flattens its arguments for `jit`.
 PMAP_CALL = frame("jax._src.api._cpp_pmap", losses.PMAP, inner="cache_miss", until="0.8")

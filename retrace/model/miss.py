@@ -74,6 +74,9 @@ class Miss:
     picked: str | None = None
     """For an eager operation: what picked elements by their contents, so that the size of the
     result depends on data: a function of `jax.numpy` (`unique`), or `mask` for an index."""
+    disabled: bool = False
+    """For an eager operation: whether `jax_disable_jit` was on, with which jitted functions run
+    one operation at a time."""
     lines: str | None = None
     """A hash of all lines on the stack outside JAX: equal for all iterations of a loop. For an
     eager operation also of JAX's own lines that led there from the innermost of them."""

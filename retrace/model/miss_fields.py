@@ -31,6 +31,7 @@ class MissFields(TypedDict, total=False):
     via: str
     within: Literal["callback", "import", "tree"]
     picked: str
+    disabled: bool
     lines: str
     ahead: bool
     new: bool

@@ -17,6 +17,7 @@ from retrace.model import CallSite, Listing, ShapeChange, Verdict
 from retrace.model.advice import (
     Advice,
     AtImport,
+    EnableJit,
     FewSizes,
     InCallback,
     JitInit,
@@ -34,7 +35,7 @@ from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picke
 Line: TypeAlias = tuple[str, int]
 """A file and a line in it."""
 Family: TypeAlias = Literal[
-    "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import"
+    "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import", "eager-disabled"
 ]
 
 _MIN_REPEATS = 3
@@ -67,8 +68,13 @@ class Root(Record):
 
     @property
     def worth(self) -> bool:
-        """Whether the certain saving is large enough."""
-        return sum(verdict.miss.seconds for verdict in self.certain) >= _MIN_SAVED
+        """Whether the certain saving is large enough.
+
+        While `jit` is disabled nothing shows what belongs to a jitted function, but there is
+        nothing else to change either.
+        """
+        counted = self.verdicts if self.family == "eager-disabled" else self.certain
+        return sum(verdict.miss.seconds for verdict in counted) >= _MIN_SAVED
 
     @property
     def sure(self) -> Sure:
@@ -100,6 +106,8 @@ def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Itera
         advice = of_caller(miss)
         if isinstance(advice, InCallback):
             called.setdefault(("eager-callback", site.file, site.function), []).append(verdict)
+        elif isinstance(advice, EnableJit):
+            called.setdefault(("eager-disabled", advice.at), []).append(verdict)
         elif isinstance(advice, AtImport):
             called.setdefault(("eager-import", site.file, ""), []).append(verdict)
         elif isinstance(advice, JitInit):
@@ -123,7 +131,7 @@ def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Itera
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
-    """Callbacks, imports and initialisers."""
+    """Callbacks, imports, initialisers, and what runs while `jit` is disabled."""
     for members in called.values():
         first = members[0].miss
         site, advice = first.call_site, of_caller(first)
@@ -133,6 +141,8 @@ def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
             family, site = "eager-init", first.entry or site
         elif isinstance(advice, InCallback):
             family, again = "eager-callback", _again(members)
+        elif isinstance(advice, EnableJit):
+            family, site = "eager-disabled", advice.at or site
         if site is not None and (len(members) >= _MIN_PROGRAMS or len(again) >= _MIN_REPEATS):
             yield Root(
                 family=family,

@@ -32,6 +32,14 @@ def of_operations(advice: Advice) -> str | None:
                 "this is computed while a jitted function is traced, once for each trace "
                 "(`jax.ensure_compile_time_eval`): compute it with NumPy, or leave it"
             )
+        case model.EnableJit(at=at):
+            where = "perhaps set by `JAX_DISABLE_JIT` in the environment"
+            if at is not None:
+                where = f"set at {PurePath(at.file).name}:{at.line}"
+            return (
+                f"turn `jax_disable_jit` off ({where}): with it, jitted functions run one "
+                "operation at a time, and each operation compiles its own program"
+            )
         case model.LeaveEager(who=who, in_trace=in_trace):
             one = "an import" if who == "import" else "a library"
             when = " while a jitted function is traced, once for each trace" if in_trace else ""

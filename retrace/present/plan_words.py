@@ -392,6 +392,7 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "eager": lambda change: f"jit {_who(change) if change.functions else 'what this line calls'}",
     "eager-callback": lambda _: "NumPy in this host callback",
     "eager-import": lambda _: "NumPy while this module is imported",
+    "eager-disabled": lambda _: "turn `jax_disable_jit` off",
     "eager-init": lambda _: "jit what creates the parameters",
     "eager-sizes": lambda change: sizes_on_lines(change, "few sizes in"),
 }

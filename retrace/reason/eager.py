@@ -9,6 +9,7 @@ from retrace.model import Change, Component, Miss, ShapeChange, Stage, Verdict
 from retrace.model.advice import (
     Advice,
     AtImport,
+    EnableJit,
     FewSizes,
     InCallback,
     InTrace,
@@ -23,6 +24,7 @@ from retrace.reason.evidence import Evidence, grown
 
 LENGTH = "length"
 """The number of steps a `scan` takes."""
+_DISABLE_JIT = "jax_disable_jit"
 _SHAPE_PARAMETERS = frozenset(
     (
         *("shape", "new_sizes", "padding_config", "slice_sizes", "start_indices"),
@@ -85,6 +87,8 @@ def eager(evidence: Evidence) -> Advice | None:
 def of_caller(miss: Miss) -> Advice | None:
     """Advice that depends only on who runs the operation, or None for the user's own lines."""
     site = miss.call_site
+    if miss.disabled:
+        return EnableJit(at=dict(miss.settings).get(_DISABLE_JIT))
     if miss.within == "callback":
         return InCallback()
     if is_in_trace(miss):

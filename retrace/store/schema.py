@@ -229,6 +229,7 @@ MISS: Mapping[str, Field[Miss]] = {
     "via": Field("via", text),
     "within": Field("within", _WITHIN.__getitem__),
     "picked": Field("picked", text),
+    "disabled": Field("disabled", bool),
     "lines": Field("lines", text, lambda hide, _, lines: hide.lines(lines)),
     "ahead": Field("ahead", bool),
     "new": Field("new_object", bool),

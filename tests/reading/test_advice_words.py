@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retrace.model import advice
+from retrace.model import CallSite, advice
 from retrace.model.advice import Advice, LeaveOutArray, OneKeyType, OneScope, Proof
 from retrace.present.advice import advised
 from tests.reading.test_present import says
@@ -66,6 +66,7 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.DefineBodyOnce, {"partial": True}),
     (advice.DefineBodyOnce, {"package": "package"}),
     (advice.DefineBodyOnce, {"holds": ("a", "b"), "unknown": ("b",)}),
+    (advice.EnableJit, {"at": CallSite("a/train.py", 7, "fit", "with f():", in_library=False)}),
     (advice.FewValues, {"why": "functions"}),
     (advice.FewValues, {"why": "program"}),
     (advice.FewValues, {"why": "flags"}),

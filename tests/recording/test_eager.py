@@ -25,6 +25,7 @@ from retrace.capture.session import begin_file, session
 from retrace.model import Component, Kind
 from retrace.model.advice import (
     AtImport,
+    EnableJit,
     DefineBodyOnce,
     FewSizes,
     InCallback,
@@ -217,6 +218,48 @@ def test_a_model_that_is_applied_eagerly_is_told_to_be_called_in_a_jitted_functi
     after = planned(lambda: results.append(jitted(x)))
     assert after.now.eager.high == 0 and after.now.calls.high == 1
     np.testing.assert_allclose(*results, rtol=1e-5)
+
+
+def test_where_jit_is_disabled_it_is_to_be_enabled_and_nothing_else(planned: Planned) -> None:
+    @jax.jit
+    def step(x: Any) -> Any:
+        return (jnp.sin(x) * 3 + jnp.exp(x)).sum()
+
+    def program() -> None:
+        for size in range(3, 9):
+            step(np.ones(size, np.float32))
+
+    found = planned(with_jit(program, disabled=True))
+    [enabled] = eager(found).values()
+    assert isinstance(enabled.proposal.advice, EnableJit)
+    at = enabled.proposal.advice.at
+    assert at is not None
+    assert at.source == "with jax.disable_jit(disabled):"
+    assert enabled.proposal.line == at.line
+    assert enabled.gone.eager.low == 0
+    assert enabled.gone.eager.high == found.now.eager.high > 20
+    assert enabled.sure == "ask"
+
+    def alone() -> None:
+        for size in range(3, 9):
+            jnp.cos(np.ones(size, np.float32))
+
+    inner = with_jit(alone, disabled=False)
+    assert set(eager(planned(with_jit(inner, disabled=True)))) == {"eager-sizes"}
+    jax.clear_caches()
+    jax.config.update("jax_disable_jit", True)
+    try:
+        assert set(eager(planned(program))) == {"eager-disabled"}
+    finally:
+        jax.config.update("jax_disable_jit", False)
+
+
+def with_jit(program: Callable[[], object], *, disabled: bool) -> Callable[[], None]:
+    def run() -> None:
+        with jax.disable_jit(disabled):
+            program()
+
+    return run
 
 
 def test_a_host_callback_computes_with_numpy(planned: Planned) -> None:

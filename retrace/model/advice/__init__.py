@@ -46,6 +46,7 @@ from retrace.model.advice.functions import (
 )
 from retrace.model.advice.operations import (
     AtImport,
+    EnableJit,
     FewSizes,
     InCallback,
     InTrace,
@@ -84,6 +85,7 @@ __all__ = [
     "CompareByValue",
     "DefineBodyOnce",
     "DefineOnce",
+    "EnableJit",
     "FewMapped",
     "FewSizes",
     "FewValues",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from retrace.model.advice.advice import Advice
+from retrace.model.advice.advice import Advice, Proof
+from retrace.model.function import CallSite
 
 
 class InCallback(Advice):
@@ -23,6 +24,15 @@ class InTrace(Advice):
     """Use NumPy for what is computed while a jitted function is traced."""
 
     code = "numpy-constants"
+
+
+class EnableJit(Advice):
+    """Turn `jax_disable_jit` off, which has jitted functions run one operation at a time."""
+
+    code = "enable-jit"
+    proof: Proof = Proof.MEANING
+    at: CallSite | None = None
+    """Where it was set, if that is known."""
 
 
 class LeaveEager(Advice):
