@@ -71,16 +71,16 @@ class Recorder:
     def trace_started(self, trace: Trace) -> None:
         """JAX starts to trace a Python function."""
         running = self._thread.running
-        site = find(trace.caller)
-        # Under an eager transform JAX interprets a program that it already has, and may run code
-        # such as the rule of a `custom_vjp`: what that traces is not the call's own trace.
-        call = None if site.traced else site.call
         staging = is_staging()
-        if (running or staging) and (call is None or is_internal(trace.function)):
+        if (running or staging) and is_internal(trace.function):
             self.inner_trace(trace.caller)
             return
-        if call is not None and running and is_lowering(running, call.number):
-            # Lowering a primitive traces a Python function; the call's own trace is over.
+        site = find(trace.caller)
+        # Under an eager transform JAX interprets a program that it already has, and may run code
+        # What the rule of a `custom_vjp` traces under an eager transform is not the call's trace.
+        call = None if site.traced else site.call
+        # Lowering a primitive traces a Python function; the call's own trace is over.
+        if (running or staging) if call is None else is_lowering(running, call.number):
             self.inner_trace(trace.caller)
             return
         if (source := derived_from(trace)) is not None:
