@@ -31,7 +31,7 @@ from retrace.capture.objects import (
     type_name,
     wrapper_holds,
 )
-from retrace.model import JSON, Class, Value
+from retrace.model import ENCLOSING, JSON, Class, Value
 
 _MAX_TEXT = 200
 _MAX_DATA = 2000
@@ -43,6 +43,8 @@ _MAX_CONTENT_DEPTH = 12
 _MAX_SORTED = 200
 _MAX_CLASSES = 8
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
+_COUNTED = "FlaxId"
+"""The class of the `_id` with which flax counts its modules: nothing depends on that."""
 
 _PLAIN = frozenset((int, str, bytes))
 _AS_REPR = frozenset((bool, float, complex, type(None), type(...), type(NotImplemented), range))
@@ -222,6 +224,8 @@ class _Content:
         self.classes: dict[Class, None] = {}
         """Classes that were redefined, in order of appearance."""
         self._room = most
+        self._open: list[int] = []
+        """The objects around what is described now, by `id`."""
 
     def _take(self, size: int) -> None:
         self._room -= size
@@ -289,12 +293,13 @@ class _Content:
         self._take(len(named))
         if not held:
             return named
-        room = self._room
+        room, open_ = self._room, len(self._open)
         self._room = min(room, _MAX_HELD)
         try:
             found = {"$type": named, **self._mapping(held, depth)}
         except _Cut:
             self._room = room - len(named)
+            del self._open[open_:]
             return f"{named[:-1]} ...>"  # it holds more than fits
         self._room += room - min(room, _MAX_HELD)
         return found
@@ -318,11 +323,15 @@ class _Content:
 
     def _container(self, value: Any, kind: type, depth: int) -> JSON:
         if (pairs := _pairs(value, kind)) is not None:
+            if (key := id(value)) in self._open:
+                return ENCLOSING
+            self._open.append(key)
             found: dict[str, JSON] = {"$type": type_name(kind)} if depth else {}
             for number, (name, item) in enumerate(pairs):
                 name = name or f"[{number}]"
                 self._take(len(name))
                 found[name] = self.plain(item, depth + 1)
+            self._open.pop()
             return found
         if derives(kind, tuple):
             return [self.plain(item, depth + 1) for item in _items(value, tuple)]
@@ -363,6 +372,8 @@ def _pairs(value: Any, kind: type) -> Iterable[tuple[str, object]] | None:
     if kind is slice:
         return [("", value.start), ("", value.stop), ("", value.step)]
     found = fields(value)
+    if found is not None and own(kind_of(found.get("_id")), "__name__") == _COUNTED:
+        del found["_id"]
     return None if found is None else found.items()
 
 

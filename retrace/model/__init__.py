@@ -30,6 +30,7 @@ from retrace.model.change import (
 )
 from retrace.model.function import CallSite, Function, Kind, Receiver
 from retrace.model.key import (
+    ENCLOSING,
     JSON,
     Class,
     Dim,
@@ -49,6 +50,7 @@ from retrace.model.slow import Slow, Tracing
 from retrace.model.verdict import Detail, How, Pattern, Verdict
 
 __all__ = [
+    "ENCLOSING",
     "JSON",
     "Audit",
     "CallSite",

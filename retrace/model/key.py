@@ -26,6 +26,10 @@ class Class(NamedTuple):
     line: int | None = None
 
 
+ENCLOSING = "(enclosing)"
+"""Recorded in place of an object inside itself, such as the receiver of a method it holds."""
+
+
 class Value(NamedTuple):
     """A bounded snapshot of a Python value that takes part in a cache key.
 

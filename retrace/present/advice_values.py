@@ -51,6 +51,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             if advice.varies and not held:
                 return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"
             text = f"pass the same {quoted(type_)} object as {who} every time"
+            if advice.alone:
+                return text
             if held:
                 return (
                     f"{text}; one that is created again must hold the same {names(held)} and be "

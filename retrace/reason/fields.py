@@ -6,7 +6,7 @@ import re
 from typing import cast
 
 from retrace.compare.values import differences, places
-from retrace.model import JSON, Change, Value, ValueChange
+from retrace.model import ENCLOSING, JSON, Change, Value, ValueChange
 from retrace.reason.evidence import values_of
 
 _INCOMPLETE = re.compile(
@@ -52,6 +52,12 @@ def held_functions(change: Change) -> list[str | None]:
     _, new = values_of(change)
     found = () if new is None else places(new, is_function)
     return [f"{change.path or ''}{path}" for path in found if path]
+
+
+def holds_itself(change: Change) -> bool:
+    """Whether an object holds itself, as one with a jitted method of its own does."""
+    _, new = values_of(change)
+    return new is not None and bool(places(new, ENCLOSING.__eq__))
 
 
 def is_function(text: object) -> bool:

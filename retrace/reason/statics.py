@@ -37,7 +37,7 @@ from retrace.reason.evidence import (
     types_of,
     values_of,
 )
-from retrace.reason.fields import field_changes, held_functions
+from retrace.reason.fields import field_changes, held_functions, holds_itself
 from retrace.reason.program import numbers
 from retrace.reason.traits import is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
@@ -89,6 +89,7 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
             type=type_name(type_),
             package=package if type_.partition(".")[0] == package else None,
             held=tuple(path for path in held_functions(first) if path is not None),
+            alone=holds_itself(first),
             proof=_same_program(evidence),
         )
     if len(set(types)) > 1 and all(map(is_number, types)):
@@ -176,7 +177,9 @@ def _unused(
         return None
     if any(is_function(change) or looks_the_same(change) for change in own):
         return None  # the program may well depend on what is the same in both
-    found = [change for each in own for change in (field_changes(each) or (each,))]
+    # No `==` by value can leave out a field where the object holds itself.
+    alone = any(map(holds_itself, own))
+    found = [one for each in own for one in ((not alone and field_changes(each)) or (each,))]
     # An omitted value, or None, is not another type of the same thing.
     types = [
         {side.type for side in (c.old, c.new) if side is not None} - {"NoneType"} for c in own
@@ -187,7 +190,8 @@ def _unused(
                 return None  # one number in two types
         else:
             return OneType(paths=_paths(own), proof=Proof.PROGRAM)
-    type_ = type_name(types_of(own[0])[1]) if all(map(is_by_identity, own)) else None
+    by_value = not alone and all(map(is_by_identity, own))
+    type_ = type_name(types_of(own[0])[1]) if by_value else None
     return LeaveOutValue(
         paths=_paths(found),
         name=evidence.miss.function.name,

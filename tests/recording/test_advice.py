@@ -143,6 +143,28 @@ def test_none_is_no_other_type_of_a_value(last: Last) -> None:
     assert isinstance(advice, LeaveOutValue) and advice.paths == ("c.act",)
 
 
+class Bound:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self.step = jax.jit(self.inner)
+
+    def inner(self, x: Any) -> Any:
+        return x * self.rate
+
+
+def test_an_object_with_a_jitted_method_of_its_own_cannot_compare_by_value(last: Last) -> None:
+    advice, _ = last(configured(lambda x, c: x + 1, Bound(0.1), Bound(0.2)))
+    assert isinstance(advice, LeaveOutValue)
+    # To create `step` once would run the method of the first object for all.
+    assert (advice.paths, advice.type, advice.held) == (("c",), None, ())
+
+
+def test_nor_can_one_that_is_created_again_with_the_same_contents(last: Last) -> None:
+    advice, _ = last(configured(lambda x, c: x * c.rate, Bound(0.1), Bound(0.1)))
+    assert isinstance(advice, CompareByValue) and advice.alone
+    assert "__eq__" not in (advised(advice) or "")
+
+
 def test_a_class_that_compares_by_identity_needs_an_equality_too(last: Last) -> None:
     advice, _ = last(configured(lambda x, c: x + 1, Opaque("a"), Opaque("b")))
     assert isinstance(advice, LeaveOutValue) and advice.paths == ("c.folder",)

@@ -25,8 +25,8 @@ from retrace.capture.session import begin_file, session
 from retrace.model import Component, Kind
 from retrace.model.advice import (
     AtImport,
-    EnableJit,
     DefineBodyOnce,
+    EnableJit,
     FewSizes,
     InCallback,
     InTrace,

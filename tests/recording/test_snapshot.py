@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrace.capture.snapshot import snapshot
-from retrace.model import Value, is_cut
+from retrace.model import ENCLOSING, Value, is_cut
 
 
 class Colour(enum.Enum):
@@ -193,6 +193,39 @@ def test_a_value_that_holds_itself() -> None:
     ring.append(ring)
     assert take(ring).text == "[[...]]" or take(ring).text == "[...]"
     assert not take(ring).exact
+
+
+class Bound:
+    def __init__(self) -> None:
+        self.rate = 0.5
+        self.step = jax.jit(self.run)
+
+    def run(self, x: Any) -> Any:
+        return x * self.rate
+
+
+def test_the_receiver_of_a_method_is_not_described_in_itself() -> None:
+    found: Any = take([Bound()]).data
+    [one] = found
+    assert one["rate"] == 0.5
+    assert one["step"]["__wrapped__"]["__self__"] == ENCLOSING
+    # Beside each other, both are.
+    both: Any = take([shared := Bound(), shared]).data
+    assert both == [one, one]
+
+
+class FlaxId:
+    def __init__(self, number: int) -> None:
+        self.id = number
+
+
+class Numbered:
+    def __init__(self, number: int) -> None:
+        self.width, self._id = 8, FlaxId(number)
+
+
+def test_the_number_by_which_flax_knows_a_module_is_no_content() -> None:
+    assert take(Numbered(1)).data == take(Numbered(2)).data == {"width": 8}
 
 
 def test_nothing_is_kept_alive() -> None:

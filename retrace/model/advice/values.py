@@ -43,6 +43,8 @@ class CompareByValue(Advice):
     """Functions inside it, each of which only equals itself."""
     varies: bool = False
     """Whether another call passes an object with other contents."""
+    alone: bool = False
+    """Whether it holds itself, as with a jitted method of its own: no two are equal by value."""
     package: str | None = None
     """The library that defines its class, so that the user cannot edit it."""
 
