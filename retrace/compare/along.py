@@ -66,6 +66,18 @@ class Along(Row):
         return any(step.is_draw for step in self.ordered)
 
     @property
+    def sized(self) -> bool:
+        """Whether the size itself is used where nothing goes over the rows, as a mean does.
+
+        No mask changes it there, and it may decide a branch of Python.
+        """
+        over = {step.place and step.place[:2] for step in self.masked if step.primitive}
+        return any(
+            step.primitive is None and (step.place is None or step.place[:2] not in over)
+            for step in self.masked
+        )
+
+    @property
     def separate(self) -> bool:
         """Whether each row keeps its results, whatever is added after the last row."""
         changes = self.masked or self.ordered or self.counts or self.twice

@@ -12,6 +12,7 @@ from retrace.model import Function, Kind, Listing, Verdict
 from retrace.model.advice import (
     JitAndPass,
     JitForEach,
+    LeaveOutValue,
     Library,
     LoopInProgram,
     OneType,
@@ -241,7 +242,11 @@ _MAX_EXTRA = 2
 
 
 def _kept(history: History, column: Column, mapped: Mapped) -> Mapped:
-    """If values repeat, the user may keep one function for each: then fewer misses are gone."""
+    """If values repeat, the user may keep one function for each: then fewer misses are gone.
+
+    And what is left out of a key passes no other value of it as an argument.
+    """
+    leaves_out = any(isinstance(row.fix, LeaveOutValue) for row in history.rows)
     by_hash: dict[str | None, int] = {}
     kept: list[int] = []
     for value in range(len(mapped)):
@@ -249,7 +254,8 @@ def _kept(history: History, column: Column, mapped: Mapped) -> Mapped:
         program = history.rows[rows[0]].miss.program
         held = program.hash if program is not None else None
         kept.append(by_hash.setdefault(held, value))
-    if 0 < len(set(kept)) - len(set(mapped)) <= _MAX_EXTRA and len(set(kept)) < len(mapped):
+    few = 0 < len(set(kept)) - len(set(mapped)) <= _MAX_EXTRA and len(set(kept)) < len(mapped)
+    if few or leaves_out:
         return tuple(kept)
     return mapped
 

@@ -155,7 +155,7 @@ def _may_count(along: Along) -> Meant:
     """Whether added rows may change the results in a way that masking cannot undo."""
     if along.ordered:
         return "ordered"
-    return "" if along.whole else "unknown"
+    return "" if along.whole and not along.sized else "unknown"
 
 
 def _is_model(history: History, column: Column) -> bool:

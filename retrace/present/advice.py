@@ -27,6 +27,9 @@ def advised(advice: Advice) -> str:
         text += f"; {quoted(advice.remade)} is a new function object as well: jit it once"
         if advice.holding:
             text += f", and pass {names(advice.holding)}, which it holds"
+        if advice.calling:
+            many = len(advice.calling) > 1
+            text += f", and pass what {names(advice.calling)} {'hold' if many else 'holds'}"
     if advice.others:
         others = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in advice.others]
         text += f"; {listed(others, _MAX_OTHERS)} changed too"

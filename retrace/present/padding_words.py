@@ -53,15 +53,15 @@ def _cut(along: Along, lengths: int, verb: str) -> str:
 def _masked(along: Along) -> str:
     named = [one for one in along.masked if one.primitive is not None]
     sized = [one for one in along.masked if one.primitive is None]
-    computes = f"the program computes with {steps_of(sized, _MAX_PLACES)}" if sized else ""
-    if named and sized:
-        counted = f"use the number of real rows where {computes}"
-        return f"mask the padding in {_with_values(named)}, and {counted}, or results change"
+    told: list[str] = []
     if named:
-        return f"mask the padding in {_with_values(named)}, or results change"
+        told.append(f"mask the padding in {_with_values(named)}, or results change")
     if sized:
-        return f"mask the padding: {computes}"
-    return "mask the padding where results depend on it"
+        told.append(
+            f"the program computes with {steps_of(sized, _MAX_PLACES)}: use the number of real "
+            "rows there, unless it only finds places in the padded array (an index, a shift)"
+        )
+    return "; ".join(told) or "mask the padding where results depend on it"
 
 
 _MAX_PLACES = 12

@@ -26,7 +26,7 @@ from retrace.model.advice import (
     TripsInProgram,
 )
 from retrace.reason.cards import card
-from retrace.reason.evidence import OF_VALUES, Evidence, package_of, paths
+from retrace.reason.evidence import OF_VALUES, Evidence, is_function, package_of, paths
 from retrace.reason.held import Held
 from retrace.reason.precedence import others
 from retrace.reason.traits import (
@@ -111,8 +111,10 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     if advised is None or not is_new:
         return advised
     held = Held(evidence.changes)
-    holding = tuple(name for name in held.names if name not in held.alike)
-    return advised.changed(remade=miss.function.name, holding=holding)
+    other = [name for name in held.names if name not in held.alike]
+    calling = tuple(name for name in other if is_function(held.parts[name]))
+    holding = tuple(name for name in other if name not in calling)
+    return advised.changed(remade=miss.function.name, holding=holding, calling=calling)
 
 
 def _library_advice(cause: Cause, miss: Miss) -> Advice:

@@ -775,6 +775,24 @@ def test_what_a_new_function_holds_is_told_beside_another_cause(last: Last) -> N
     assert "pass `most`" in advised(advice)
 
 
+def test_a_function_that_a_new_one_holds_is_not_passed_itself(last: Last) -> None:
+    def made(rate: float) -> Any:
+        table = {str(number): rate for number in range(5_000)}
+
+        def scaled(x: Any) -> Any:
+            return x * table["7"]
+
+        return jax.jit(lambda x: scaled(x) + 1)
+
+    def program() -> None:
+        for size, rate in ((4, 0.5), (6, 0.25)):
+            made(rate)(np.ones(size, np.float32))
+
+    advice, _ = last(program)
+    assert advice is not None and (advice.holding, advice.calling) == ((), ("scaled",))
+    assert "pass what `scaled`" in advised(advice)
+
+
 def test_padding_is_a_question_where_each_size_has_other_operations(last: Last) -> None:
     @jax.jit
     def total(amplitudes: Any) -> Any:

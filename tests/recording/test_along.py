@@ -323,6 +323,26 @@ def test_a_plan_names_what_must_be_masked_and_asks_where_rows_follow_each_other(
     assert "through `scan` at test_along.py:" in sentence(by_name["states"].proposal)
 
 
+def test_a_size_that_no_mask_changes_is_asked(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def scaled(x: Any) -> Any:
+        return x / x.shape[0]
+
+    @jax.jit
+    def centred(x: Any) -> Any:
+        return x - x.mean(0)
+
+    def program() -> None:
+        for size in (3, 8, 5, 9):
+            scaled(np.ones((size, _WIDE), np.float32))
+        for size in (2, 12, 4, 11):
+            centred(np.ones((size, _WIDE), np.float32))
+
+    recording, verdicts = judge_all(program)
+    steps = {step.functions: step.sure for step in plan(recording, verdicts).steps}
+    assert steps == {("scaled",): "ask", ("centred",): "likely"}
+
+
 def test_a_number_computed_from_the_size_is_named_beside_the_sums() -> None:
     found = _along(lambda x: -(x.sum(1)).sum() * (7 / x.shape[0]))
     named = {one.primitive for one in found.masked}

@@ -362,6 +362,25 @@ def test_a_value_that_nothing_reads_is_told_whatever_else_varies(planned: Planne
     assert first.left.calls.low == planned(labelled, frozenset({"label"}))[1] < calls
 
 
+def test_what_is_left_out_of_a_key_passes_no_other_value_of_it(planned: Planned) -> None:
+    class Config(NamedTuple):
+        rate: float
+        label: str
+
+    def program(fixed: Fixed) -> None:
+        step = jax.jit(lambda x, c: x * c.rate, static_argnames="c")
+        for number in range(4):
+            step(ones(3), c=Config(0.5, "" if fixed else f"run {number}"))
+        for number in range(4):
+            step(ones(3), c=Config(0.1 * number, ""))
+
+    found, calls = planned(program, frozenset())
+    [step] = found.steps
+    assert (calls, step.proposal.code) == (8, "leave-out")
+    assert step.left.calls.low <= planned(program, frozenset({"label"}))[1] == 5
+    assert step.left.calls.high == 5
+
+
 def test_an_optimizer_that_a_function_closes_over_keeps_its_numbers_in_its_state(
     planned: Planned,
 ) -> None:

@@ -48,7 +48,10 @@ class Advice(Record):
     remade: str | None = None
     """The function whose object is new as well, so that it must also be jitted once."""
     holding: tuple[str, ...] = ()
-    """What that function holds that is not the same."""
+    """What that function holds that is not the same and can be passed."""
+    calling: tuple[str, ...] = ()
+    """The functions among what it holds that is not the same. JAX takes no function as an
+    argument, and a static one that is new each time would miss as often."""
 
     @property
     def sure(self) -> Sure:
