@@ -35,6 +35,7 @@ from retrace.reason.traits import (
     is_of_another_model,
     is_static_by_type,
     jitted_by_library,
+    made_by_library,
     made_in_call,
     of_library,
     passing_library,
@@ -87,7 +88,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     is_new = is_new_as_well(cause, evidence)
     if is_of_another_model(cause, evidence):
         return None
-    if of_library(cause, miss) or (is_new and miss.function.in_library):
+    if of_library(cause, miss) or (is_new and made_by_library(miss)):
         return _library_advice(cause, miss)
     if cause is Cause.CALL_SIGNATURE_CHANGED and (caller := calling_library(miss)):
         package, _, by = caller.partition(":")

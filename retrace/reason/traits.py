@@ -62,7 +62,12 @@ def of_library(cause: Cause, miss: Miss) -> bool:
     Whether the user holds the object it is created from, or the library keeps it to itself,
     cannot be seen.
     """
-    if not miss.function.in_library or cause not in OF_FUNCTION:
+    return cause in OF_FUNCTION and made_by_library(miss)
+
+
+def made_by_library(miss: Miss) -> bool:
+    """Whether a new function object of a library was not made on the line of the user's."""
+    if not miss.function.in_library:
         return False
     site = miss.call_site
     # In `jax.jit(svi.update)(...)` no library stands in between: the user's line called it.

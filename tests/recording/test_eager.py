@@ -557,6 +557,26 @@ def test_a_librarys_object_that_the_user_makes_at_each_call_is_named(
     assert len([v for v in verdicts if v.miss.function.name == "update"]) == before + 1
 
 
+def test_a_librarys_method_that_the_user_jits_again_is_the_users_beside_a_size_too(
+    judge_all: JudgeAll,
+) -> None:
+    made = library("""
+class Model:
+    def apply(self, x, train=True):
+        return x * 2 if train else x
+""")
+    model = made.Model()
+
+    def program() -> None:
+        for size in (64, 46):
+            jax.jit(partial(model.apply, train=False))(np.ones(size, np.float32))
+
+    _, verdicts = judge_all(program)
+    fix = verdicts[-1].fix
+    assert not isinstance(fix, Library)
+    assert fix is not None and fix.remade == "apply"
+
+
 def test_what_a_library_passes_to_its_own_function_is_asked(planned: Planned) -> None:
     source = (
         "@jax.jit\ndef step(rate):\n    return rate * 2\n"
