@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Listing, Miss, Verdict
+from retrace.model import CallSite, Listing, Miss, Stage, Verdict
 from retrace.model.advice import LibraryCall
 from retrace.model.row import Row
-from retrace.reason.eager import of_caller
+from retrace.reason.eager import PURE, of_caller
+from retrace.reason.evidence import package_of
 
 Place: TypeAlias = tuple[str, str]
 """A file and a function in it."""
@@ -27,7 +28,7 @@ def drivers_of(verdicts: Iterable[Verdict]) -> frozenset[Place]:
     for verdict in verdicts:
         if verdict.miss.nested:
             continue
-        driven = verdict.cause is not Cause.EAGER_OP
+        driven = verdict.cause is not Cause.EAGER_OP and not _works_inside(verdict.miss)
         for line in _lines(verdict.miss):
             driven = driven or line.untraceable or _is_driver(line.function)
             if driven:
@@ -123,6 +124,17 @@ def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:
     """Whether the function belongs to a module, a class, or the function that calls it."""
     outer, local, _ = line.function.rpartition(".<locals>.")
     return not local or (above is not None and above.function == outer)
+
+
+def _works_inside(miss: Miss) -> bool:
+    """Whether a library called a function of its own that works inside a jitted one as well.
+
+    It traced it for shapes alone, as flax does for parameters, or jits it and is pure.
+    """
+    if miss.via is None or not miss.function.in_library:
+        return False
+    for_shapes = miss.ahead and miss.stages.keys() == {Stage.TRACE}
+    return for_shapes or package_of(miss.function.file) in PURE
 
 
 def _is_named(function: str) -> bool:

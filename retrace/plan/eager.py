@@ -228,7 +228,9 @@ def _jitted(
     rest: dict[Call | Line, list[Verdict]] = {}
     sites: dict[Call | Line, CallSite] = {}
     for verdict in jitted:
-        call, site = call_around(verdict, drivers), verdict.miss.call_site
+        call = call_around(verdict, drivers)
+        # Not a line of a method that a library calls, where it may not be jitted at all.
+        site = verdict.miss.entry or verdict.miss.call_site
         if call is not None and call.is_operator:
             call, site = None, call.call_site(verdict)
         if call is not None:

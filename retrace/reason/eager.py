@@ -47,7 +47,7 @@ _LAYERS = {
 """Methods that apply a layer or a whole model, according to their library."""
 _COMPILING = ("Jit", "Pmap")
 """Parts of the names of classes whose objects are jitted functions themselves."""
-_PURE = ("optax",)
+PURE = ("optax",)
 """Libraries of which every function works in a jitted function."""
 _MODULES = ("equinox", "flax")
 """Libraries whose modules are trees of arrays, so that jitted functions can return them."""
@@ -174,7 +174,7 @@ def _through(through: str, called_back: str | None = None) -> Advice:
     if method == "__call__" and owner.endswith("Meta") and package in _MODULES:
         # It may hold only arrays, or a module that is also held elsewhere.
         return JitInit(package=package, proof=Proof.MEANING)
-    pure = package in _PURE or (
+    pure = package in PURE or (
         method in _LAYERS.get(package, ()) and not any(one in owner for one in _COMPILING)
     )
     if method.endswith("_fn"):  # `chain.update_fn` is the `update` that users call

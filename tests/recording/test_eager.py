@@ -262,6 +262,33 @@ def with_jit(program: Callable[[], object], *, disabled: bool) -> Callable[[], N
     return run
 
 
+@pytest.mark.parametrize(
+    ("package", "call", "step"),
+    [
+        ("package", "jax.eval_shape(lambda: x)", "train_step"),
+        ("optax", "jax.jit(lambda x: x)(x)", "train_step"),
+        ("package", "jax.jit(lambda x: x)(x)", None),
+    ],
+    ids=("shapes", "pure", "other"),
+)
+def test_what_a_library_traces_itself_does_not_keep_a_step_from_being_jitted(
+    planned: Planned, package: str, call: str, step: str | None
+) -> None:
+    made = library(f"def update(x):\n    {call}\n    return x\n", package)
+    own = module("""
+def train_step(update, x):
+    y = jnp.sin(x) + jnp.cos(x) * 3
+    z = jnp.exp(-y**2) / (1 + jnp.abs(y))
+    return update(jnp.cumsum(jnp.log1p(jnp.abs(z)) - jnp.tanh(y)) + jnp.sqrt(jnp.abs(z)))
+def main(update, x):
+    for _ in range(3):
+        x = train_step(update, x)
+""")
+    found = planned(lambda: own.main(made.update, np.arange(1, 30, dtype=np.float32)))
+    named = [name for one in eager(found).values() for name in one.proposal.changes[0].functions]
+    assert named == ([] if step is None else [step])
+
+
 def test_a_host_callback_computes_with_numpy(planned: Planned) -> None:
     def program(convert: Callable[[Any], Any]) -> Callable[[], object]:
         seen: list[Any] = []
