@@ -26,6 +26,12 @@ def masked(along: Along, lengths: int = 1) -> str:
     text = _masked(along)
     if any(one.primitive in _ADDS_AT for one in along.masked):
         text = f"{text}; give padded indices a number past the end, which JAX drops by default"
+    if any(one.primitive in _SOLVES for one in along.ordered):
+        # Masks behind it come too late: a solution mixes the rows.
+        text = (
+            f"make the matrix the identity in added rows and columns, and what it is solved for "
+            f"0 there (`jnp.where`), before it is decomposed; {text}"
+        )
     if along.counts:
         count = "a result is the size itself: return the number of real rows (`mask.sum()`)"
         rows_matter = along.masked or along.ordered or not along.whole
@@ -66,6 +72,7 @@ def _masked(along: Along) -> str:
 
 _MAX_PLACES = 12
 """Each place that is not named changes results in silence."""
+_SOLVES = ("cholesky", "lu", "triangular_solve")
 _ADDS_AT = ("scatter-add", "scatter_add")
 """What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 

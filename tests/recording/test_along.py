@@ -323,6 +323,24 @@ def test_a_plan_names_what_must_be_masked_and_asks_where_rows_follow_each_other(
     assert "through `scan` at test_along.py:" in sentence(by_name["states"].proposal)
 
 
+def test_a_matrix_that_is_decomposed_is_padded_as_the_identity() -> None:
+    def solved(x: Any, real: Any) -> Any:
+        both = real[:, None] & real[None]
+        matrix = jnp.where(both, x @ x.T + jnp.eye(len(x)), jnp.eye(len(x)))
+        factor = jnp.linalg.cholesky(matrix)
+        right = jnp.where(real, x[:, 0], 0)
+        return jax.scipy.linalg.cho_solve((factor, True), right), factor
+
+    alone = _along(lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(len(x))))
+    assert "identity" in masked(alone)
+    assert "identity" not in masked(_along(lambda x: jnp.cumsum(x, 0)))
+    rows, more = _rows(_SMALL), np.pad(_rows(_SMALL), ((0, 3), (0, 0)), mode="edge")
+    plain = solved(rows, np.ones(_SMALL, bool))
+    padded = solved(more, np.arange(_SMALL + 3) < _SMALL)
+    for one, other in zip(plain, padded, strict=True):
+        np.testing.assert_allclose(one, other[tuple(slice(size) for size in one.shape)], 1e-5)
+
+
 def test_a_size_that_no_mask_changes_is_asked(judge_all: JudgeAll) -> None:
     @jax.jit
     def scaled(x: Any) -> Any:
