@@ -233,7 +233,7 @@ def _of_dtypes(dtypes: tuple[str, ...]) -> str:
         return f"{which}, not {listed(whole)}, which would cut fractions off"
     if (widest := _widest(dtypes)) is not None:
         others = [one for one in dtypes if one != widest]
-        return f"{widest}, not {listed(others)}, which cannot hold all of its values"
+        return f"{widest}, not {listed(others)}, which cannot hold every {widest}"
     if len(dtypes) > 2:
         return f"one of {listed(dtypes)}"
     return f"{' or '.join(dtypes)}, not both"
