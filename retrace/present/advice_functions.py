@@ -194,7 +194,7 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
     if holds:
         left_out = {*advice.each, *advice.made}
         passed = (*(name for name in holds if name not in left_out), *advice.numbers)
-        each = f" for each {names(advice.each)}" if advice.each else ""
+        each = f" for each {names(advice.each)} that it is given" if advice.each else ""
         given = f", with {names(passed)} among its arguments" if passed else ""
         if advice.made:
             given += f" and {names(advice.made)} created inside it"
