@@ -52,6 +52,16 @@ def test_warn_ignores_cheap_and_unavoidable_misses(
     assert "float32[" in capsys.readouterr().err
 
 
+def test_what_a_guard_judged_at_the_beginning_is_judged_again_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only then is it known that the program is an identical one."""
+    frozen, told = retrace.freeze(warn=True), retrace.policy("warn", dear=0.0)
+    with pytest.warns(retrace.RetraceWarning), frozen, told:
+        again(2)
+    assert "identical" in capsys.readouterr().err
+
+
 def test_cheap_misses_are_reported_once_they_add_up(capsys: pytest.CaptureFixture[str]) -> None:
     dear = 0.2
     costs: list[float] = []
