@@ -76,7 +76,6 @@ class Recorder:
             self.inner_trace(trace.caller)
             return
         site = find(trace.caller)
-        # Under an eager transform JAX interprets a program that it already has, and may run code
         # What the rule of a `custom_vjp` traces under an eager transform is not the call's trace.
         call = None if site.traced else site.call
         # Lowering a primitive traces a Python function; the call's own trace is over.

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from retrace.failure import contain
+
 # Compiled under another file name, since lines inside this package count as retrace's own.
 _SUBJECT = """
 import jax
@@ -34,14 +36,18 @@ def main(out: str) -> None:
     """Examine, and write the facts as JSON to a file."""
     facts: dict[str, Any] = {}
     for name, step in _STEPS:
-        try:
-            facts[name] = step()
-        except Exception as error:  # noqa: BLE001 - any error is a finding
-            facts[name] = {"error": f"{type(error).__name__}: {error}"}
+        facts[name] = _found(step)
         Path(f"{out}.new").write_text(json.dumps(facts))
         os.replace(f"{out}.new", out)
         if name == "jax" and "error" in facts[name]:
             break
+
+
+def _found(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a step finds; any error is a finding."""
+    errors: list[Exception] = []
+    found = contain(errors.append, step) or {}
+    return {"error": f"{type(errors[0]).__name__}: {errors[0]}"} if errors else found
 
 
 def _jax() -> dict[str, Any]:
@@ -115,14 +121,16 @@ def _tried(
     name: str, guard: Callable[[], Any], expected: type[Exception], call: Callable[[], None]
 ) -> list[str]:
     """Problems with a guard that must not let a call pass."""
-    try:
+
+    def guarded() -> None:
         with guard():
             call()
-    except expected:
-        return []
-    except Exception as error:  # noqa: BLE001 - any error is a finding
-        return [f"{name}: {_first_line(error)}"]
-    return [f"{name} let a miss pass"]
+
+    errors: list[Exception] = []
+    contain(errors.append, guarded)
+    if not errors:
+        return [f"{name} let a miss pass"]
+    return [f"{name}: {_first_line(one)}" for one in errors if not isinstance(one, expected)]
 
 
 def _first_line(error: Exception) -> str:

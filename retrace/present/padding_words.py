@@ -29,7 +29,7 @@ def masked(along: Along, lengths: int = 1) -> str:
     if any(one.primitive in _SOLVES for one in along.ordered):
         # Masks behind it come too late: a solution mixes the rows.
         text = (
-            f"make the matrix the identity in added rows and columns, and what it is solved for "
+            "make the matrix the identity in added rows and columns, and what it is solved for "
             f"0 there (`jnp.where`), before it is decomposed; {text}"
         )
     if along.counts:

@@ -103,6 +103,17 @@ def test_a_working_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("guard", "said"),
+    [("contextlib.nullcontext", "freeze let"), ("lambda: 1 / 0", "freeze: division by zero")],
+    ids=("passes", "raises"),
+)
+def test_a_guard_that_does_not_guard_is_reported(tmp_path: Path, guard: str, said: str) -> None:
+    found = as_json(tmp_path, f"import contextlib, retrace\nretrace.freeze = {guard}\n")
+    assert works(found) == {"recording": True, "guards": False, "pytest": True}
+    assert said in json.dumps(found)
+
+
+@pytest.mark.parametrize(
     ("files", "said"),
     [
         ({"sitecustomize.py": NO_JAX}, "not installed"),
