@@ -97,7 +97,8 @@ class Suite(NamedTuple):
             self.python,
             *(through if recorded else ()),
             *("-m", "pytest", "-q", "-rN", "--tb=short"),
-            *("-p", "suite_counts", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *("-p", "suite_counts", "-p", "suite_seeds"),
+            *("-p", "no:cacheprovider", "-p", "no:xdist"),
             f"--basetemp={scratch / 'temporary'}",
             *self.selection,
         ]

@@ -72,7 +72,7 @@ def _once(suite: Suite, way: str, beside: Path) -> tuple[Spent, str]:
             suite.python,
             *before,
             *("-m", "pytest", "-q", "-rN", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"),
-            *("-p", "suite_xla"),
+            *("-p", "suite_xla", "-p", "suite_seeds"),
             f"--basetemp={scratch / 'temporary'}",
             *options,
             *suite.selection,

@@ -11,7 +11,6 @@ import functools
 import inspect
 import json
 import os
-import random
 import re
 import time
 from collections import Counter
@@ -20,7 +19,6 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, cast
 
 import jax
-import numpy as np
 import pytest
 import suite_arrays
 from jax._src import util
@@ -174,9 +172,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     # What was counted before belongs to collection, or to fixtures taken down late.
     _write(f"before {item.nodeid}")
-    # Some draw their shapes without a seed: every run is to draw the same.
-    random.seed(0)
-    np.random.seed(0)
     try:
         return (yield)
     finally:
