@@ -101,10 +101,11 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
     for candidate in found.values():
-        candidate.around.update(enclosing(histories, candidate.at))
-        for index, number in candidate.around:
-            one = dropped(histories[index].columns[number])
-            candidate.at[index, number] = candidate.certain[index, number] = one
+        at = dict(enclosing(histories, candidate.at))
+        certain = dict(enclosing(histories, candidate.certain))
+        candidate.around.update(at)
+        candidate.at |= at
+        candidate.certain |= certain
     return [candidate for candidate in found.values() if candidate.at]
 
 

@@ -30,6 +30,7 @@ from retrace.model.record import Record
 from retrace.model.row import Row
 from retrace.plan.calls import Call, Place, call_around, drivers_of, lines_traced
 from retrace.reason.eager import joins, keeps_length, new_body, of_caller
+from retrace.reason.evidence import is_another_function, is_function
 from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
 
 Line: TypeAlias = tuple[str, int]
@@ -241,16 +242,32 @@ def _jitted(
             sites[site.file, site.line] = site
             rest.setdefault((site.file, site.line), []).append(verdict)
     for call, members in rest.items():
-        if len(members) < _MIN_PROGRAMS:
+        again = _made_again(members)
+        if len(members) < _MIN_PROGRAMS and not again:
             continue
         every = (*members, *(below.get(call, ()) if isinstance(call, Call) else ()))
-        if len({verdict.miss.function.jax_name for verdict in every}) == 1:
+        if len({verdict.miss.function.jax_name for verdict in every}) == 1 and not again:
             continue  # jitting one operation on many arrays gives just as many programs
-        root = Root(family="eager", site=sites[call], verdicts=every, certain=())
+        root = Root(family="eager", site=sites[call], verdicts=every, certain=again)
         if isinstance(call, Call):
             loops = dict.fromkeys(loop for one in every for loop in call.loops(one))
             root = root.changed(function=call.function, loops=tuple(loops))
         yield root
+
+
+def _made_again(members: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Operations that took nothing new but a function, which a library made again at each call.
+
+    As `odeint` does with that of the user. A jitted call makes it once, for one program.
+    """
+    again = [
+        one
+        for one in members
+        if one.changes
+        and all(is_function(change) and not is_another_function(change) for change in one.changes)
+        and one.program_change in ("identical", "constants-only")
+    ]
+    return tuple(again) if len(again) >= _MIN_LOOPS else ()
 
 
 class _Sized(Row):

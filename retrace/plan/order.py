@@ -86,6 +86,8 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
     if not names:
         return None
     certain = [v.miss.id for v in root.certain if v.miss.id not in gone]
+    if root.certain and not certain and root.worth:
+        return None  # what made it worthwhile has gone with an earlier step
     functions, causes = _functions_and_causes(names, ledger)
     spared = ledger.amount(names).hull(ledger.amount(certain))
     step = Step(

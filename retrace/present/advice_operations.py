@@ -181,10 +181,14 @@ def _block(change: Change) -> str:
     arrays = "takes and returns" if change.functions else "returns"
     but = " (all else that it takes must be static)" if change.functions else ""
     time = "" if change.loops else ", often in less time"
+    compiles = f"compiles {change.seen} kinds of operations one by one"
+    once = f"compiles them together{time}"
+    if change.seen == 1:
+        compiles = "compiles one operation again at each call, which makes a new function for it"
+        once = "compiles it once"
     text = (
-        f"{what} compiles {change.seen} kinds of operations one by one: if it {arrays} "
-        f"arrays{but} and no shape in it depends on data, one jitted function compiles them "
-        f"together{time}. What changes between calls must be an argument of it: "
+        f"{what} {compiles}: if it {arrays} arrays{but} and no shape in it depends on data, one "
+        f"jitted function {once}. What changes between calls must be an argument of it: "
         "what it only reads stays as it was first."
     )
     if not change.loops:

@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
+from jax.experimental.ode import odeint
 
 from retrace.capture.session import begin_file, session
 from retrace.causes import Cause
@@ -881,6 +882,27 @@ def test_a_loop_that_compiles_again_for_its_body_is_counted(planned: Planned) ->
     assert step.gone.eager.low == found.now.eager.low - again.now.eager.low > 0
     assert step.sure == "clear"
     assert [change.paths for change in step.proposal.changes] == [("state['most']",)]
+
+
+def test_what_is_made_of_a_body_that_is_defined_again_goes_with_it(planned: Planned) -> None:
+    """`odeint` makes a function of its body: a static argument of what it runs, and the cost."""
+
+    def program(fixed: Fixed) -> None:
+        def solve(y: Any, times: Any, g: Any) -> Any:
+            return odeint(lambda y, _: -g * y, y, times)
+
+        run = jax.jit(solve) if fixed else solve
+        for g in np.linspace(1, 2, 4, dtype=np.float32):
+            run(ones(2), np.linspace(0, 1, 3, dtype=np.float32), g)
+
+    found, _ = planned(program, frozenset())
+    again, _ = planned(program, frozenset({"control-flow-recreated"}))
+    (step,) = found.steps
+    assert step.worth and step.sure == "ask"
+    # An older JAX does not show the trace of the body, only what is made of it.
+    assert step.proposal.changes[0].family in ("bodies", "eager")
+    assert step.gone.seconds.low > 0.5 * (found.now.seconds.low - again.now.seconds.low) > 0
+    assert found.floor.eager.high <= 4
 
 
 def test_what_is_clearly_avoidable_is_told_in_calls_as_well(judge_all: JudgeAll) -> None:
