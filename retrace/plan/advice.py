@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from retrace.causes import OF_FUNCTION, Cause
@@ -28,7 +28,7 @@ from retrace.plan.eager import Root
 from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
-from retrace.plan.step import Change, Proposal
+from retrace.plan.step import Change, Proposal, Sizes
 from retrace.reason.cards import card
 from retrace.reason.traits import passing_library
 
@@ -133,7 +133,8 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
         sizes = pairs = None  # nothing to pad
     misses = [verdict.miss for verdict in own]
     written = _written_at(members, misses, reach)
-    file, line = written or _called_from(misses)
+    padded = [] if sizes is None else list(_padded(members, sizes, reach))
+    file, line = written or _called_from(padded or misses)
     made = written is not None
     passing = {passing_library(v.cause, v.miss) for v in own if v.cause in about}
     by = passing.pop() if len(passing) == 1 else ""
@@ -326,6 +327,18 @@ def _written_at(
         return None
     ((file, line),) = places
     return None if file is None else (file, line)
+
+
+def _padded(members: Sequence[Candidate], sizes: Sizes, reach: Reach) -> Iterator[Miss]:
+    """The calls whose arrays are to be padded, of which the first may not have missed again."""
+    for history, column in (one for member in members for one in reach.columns(member)):
+        for part in column.parts:
+            own = history.sizes(part) if part.axis >= 0 else ()
+            if {*own} and {*own} <= {*sizes.seen}:
+                rows = zip(history.rows, own, strict=True)
+                called = [(row.miss, size) for row, size in rows if not row.miss.nested]
+                yield from (miss for miss, size in called if size not in sizes.chosen.sizes)
+                break
 
 
 def _called_from(misses: Sequence[Miss]) -> tuple[str | None, int | None]:

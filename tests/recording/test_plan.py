@@ -1052,6 +1052,22 @@ def test_one_length_behind_two_arguments_and_two_functions_is_told_once(
     assert step.gone.calls.low == 2 * (8 - len(sizes.chosen.sizes))
 
 
+def test_the_line_is_that_which_passes_what_is_to_be_padded(planned: Planned) -> None:
+    """The smaller batch comes first: the call that misses again passes the full one."""
+
+    def program(_: Fixed) -> None:
+        f = jax.jit(lambda x: (x * 2).sum(axis=1))
+        f(ones(62, 3))
+        for size in (64, 64):
+            f(ones(size, 3))
+
+    found, _ = planned(program, frozenset())
+    start = program.__code__.co_firstlineno
+    (step,) = found.steps
+    assert step.proposal.sizes is not None and step.proposal.sizes.chosen.sizes == (64,)
+    assert step.proposal.line == start + 2
+
+
 def test_what_grows_by_one_is_allocated_once(planned: Planned) -> None:
     def program(_: Fixed) -> None:
         f = jax.jit(lambda cache: (cache @ cache.T).sum())
