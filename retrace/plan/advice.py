@@ -271,7 +271,8 @@ def _change(candidate: Candidate, own: Sequence[Verdict], reach: Reach) -> Chang
 
 def eager_proposal(root: Root) -> Proposal:
     """What to do about eager operations with one cause."""
-    number = len({v.miss.function.jax_name for v in root.verdicts})
+    operations = [one.miss for one in root.verdicts if one.cause is Cause.EAGER_OP]
+    number = len({miss.function.jax_name for miss in operations})
     functions = () if root.function is None else (root.function.rpartition(".")[2],)
     change = Change(
         root.family,

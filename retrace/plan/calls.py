@@ -28,7 +28,7 @@ def drivers_of(verdicts: Iterable[Verdict]) -> frozenset[Place]:
     for verdict in verdicts:
         if verdict.miss.nested:
             continue
-        driven = verdict.cause is not Cause.EAGER_OP and not _works_inside(verdict.miss)
+        driven = verdict.cause is not Cause.EAGER_OP and not works_inside(verdict)
         for line in _lines(verdict.miss):
             driven = driven or line.untraceable or _is_driver(line.function)
             if driven:
@@ -57,6 +57,18 @@ def lines_traced(
         frames = (frame for stack in listings[name].stacks for frame in stack)
         found.update((frame.file, frame.line) for frame in frames if not frame.in_library)
     return frozenset(found)
+
+
+def works_inside(verdict: Verdict) -> bool:
+    """Whether a library called a function of its own that works inside a jitted one as well.
+
+    It traced it for shapes alone, as flax does for parameters, or jits it and is pure.
+    """
+    miss = verdict.miss
+    if verdict.cause is Cause.EAGER_OP or miss.via is None or not miss.function.in_library:
+        return False
+    for_shapes = miss.ahead and miss.stages.keys() == {Stage.TRACE}
+    return for_shapes or package_of(miss.function.file) in PURE
 
 
 class Call(Row):
@@ -124,17 +136,6 @@ def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:
     """Whether the function belongs to a module, a class, or the function that calls it."""
     outer, local, _ = line.function.rpartition(".<locals>.")
     return not local or (above is not None and above.function == outer)
-
-
-def _works_inside(miss: Miss) -> bool:
-    """Whether a library called a function of its own that works inside a jitted one as well.
-
-    It traced it for shapes alone, as flax does for parameters, or jits it and is pure.
-    """
-    if miss.via is None or not miss.function.in_library:
-        return False
-    for_shapes = miss.ahead and miss.stages.keys() == {Stage.TRACE}
-    return for_shapes or package_of(miss.function.file) in PURE
 
 
 def _is_named(function: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal, TypeAlias
 
-from retrace.causes import Cause
+from retrace.causes import OF_FUNCTION, Cause
 from retrace.model import CallSite, Listing, ShapeChange, Verdict
 from retrace.model.advice import (
     Advice,
@@ -28,7 +28,14 @@ from retrace.model.advice import (
 )
 from retrace.model.record import Record
 from retrace.model.row import Row
-from retrace.plan.calls import Call, Place, call_around, drivers_of, lines_traced
+from retrace.plan.calls import (
+    Call,
+    Place,
+    call_around,
+    drivers_of,
+    lines_traced,
+    works_inside,
+)
 from retrace.reason.eager import joins, keeps_length, new_body, of_caller
 from retrace.reason.evidence import is_another_function, is_function
 from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
@@ -122,7 +129,8 @@ def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Itera
     yield from _called(called)
     yield from _loops(verdicts)
     traced: frozenset[tuple[str, int]] | None = None
-    for root in _own(lines, inside, drivers_of(verdicts)):
+    library = [one for one in verdicts if one.miss.parent is None and works_inside(one)]
+    for root in _own(lines, inside, library, drivers_of(verdicts)):
         if root.family == "eager-sizes":
             if traced is None:
                 traced = lines_traced(verdicts, listings)
@@ -191,11 +199,12 @@ def _again(members: list[Verdict]) -> tuple[Verdict, ...]:
 def _own(
     lines: dict[tuple[str, int], list[Verdict]],
     inside: dict[tuple[str, int], list[Verdict]],
+    library: Iterable[Verdict],
     drivers: frozenset[Place],
 ) -> Iterator[Root]:
     """Operations on the user's own lines: by line if sizes vary, otherwise by function.
 
-    Operations that libraries run below such a function go away with it.
+    What libraries run and trace below such a function goes away with it.
     """
     jitted: list[Verdict] = []
     of_sizes: list[_Sized] = []
@@ -217,6 +226,8 @@ def _own(
             jitted.append(verdict)
         else:
             below.setdefault(call_around(verdict, drivers), []).append(verdict)
+    for verdict in library:
+        below.setdefault(call_around(verdict, drivers), []).append(verdict)
     yield from _jitted(jitted, below, drivers)
 
 
@@ -242,10 +253,10 @@ def _jitted(
             sites[site.file, site.line] = site
             rest.setdefault((site.file, site.line), []).append(verdict)
     for call, members in rest.items():
-        again = _made_again(members)
+        every = (*members, *(below.get(call, ()) if isinstance(call, Call) else ()))
+        again = _made_again(every)
         if len(members) < _MIN_PROGRAMS and not again:
             continue
-        every = (*members, *(below.get(call, ()) if isinstance(call, Call) else ()))
         if len({verdict.miss.function.jax_name for verdict in every}) == 1 and not again:
             continue  # jitting one operation on many arrays gives just as many programs
         root = Root(family="eager", site=sites[call], verdicts=every, certain=again)
@@ -256,18 +267,25 @@ def _jitted(
 
 
 def _made_again(members: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Operations that took nothing new but a function, which a library made again at each call.
+    """What missed for nothing but a function, which a library made again at each call.
 
-    As `odeint` does with that of the user. A jitted call makes it once, for one program.
+    As `odeint` does with that of the user, and flax to ask for shapes. A jitted call makes it
+    once, for one program.
     """
     again = [
         one
         for one in members
-        if one.changes
-        and all(is_function(change) and not is_another_function(change) for change in one.changes)
-        and one.program_change in ("identical", "constants-only")
+        if one.program_change in ("identical", "constants-only") and _is_only_of_function(one)
     ]
     return tuple(again) if len(again) >= _MIN_LOOPS else ()
+
+
+def _is_only_of_function(verdict: Verdict) -> bool:
+    if verdict.cause is not Cause.EAGER_OP:
+        return verdict.cause in OF_FUNCTION
+    return bool(verdict.changes) and all(
+        is_function(change) and not is_another_function(change) for change in verdict.changes
+    )
 
 
 class _Sized(Row):

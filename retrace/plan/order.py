@@ -99,7 +99,7 @@ def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:
         alone=spared,
         left=Amount(),
         sure=root.sure,
-        worth=root.worth,
+        worth=root.worth or spared.calls.low > 0,
     )
     return _Draft(step, frozenset(certain))
 

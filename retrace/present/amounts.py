@@ -33,8 +33,15 @@ def left(step: Step) -> str:
     if step.worth:
         latest = step.left.seconds.high
         return _in_words(step.left._replace(seconds=Span(latest, latest)), _HYPHEN, "ops")
-    is_open = step.gone.seconds.low < _MIN_SECONDS <= step.gone.seconds.high
-    return "may save nothing" if is_open else "not worth it"
+    spent = step.gone.seconds
+    if spent.low < _MIN_SECONDS <= spent.high:
+        return "may save nothing"
+    return "may save little" if is_open(step) else "not worth it"
+
+
+def is_open(step: Step) -> bool:
+    """Whether a step that certainly saves too little may save more."""
+    return not step.worth and step.gone.seconds.high >= _MUCH
 
 
 def in_words(one: Amount) -> str:
@@ -54,6 +61,8 @@ def spent(span: Span) -> str:
 
 _MIN_SECONDS = 0.005
 """Smaller numbers of seconds are 0.00 with two decimals."""
+_MUCH = 0.05
+"""Seconds that are worth a step if they are saved."""
 
 
 def _in_words(one: Amount, between: str, operations: str, *, both: bool = False) -> str:

@@ -49,11 +49,13 @@ def _cut(along: Along, lengths: int, verb: str) -> str:
         )
     if lengths > 1 or along.ends[-1] > 1:
         axes = listed([f"axis {axis}" for axis in along.ends])
-        return f"{verb} the added {what} from the results with NumPy: the last ones on {axes}"
+        return (
+            f"{verb} the added {what} from the final results with NumPy: the last ones on {axes}"
+        )
     index = ", ".join(":n" if axis in along.ends else ":" for axis in range(along.ends[-1] + 1))
     last = "; `result[-1]` is one of them" if along.ends == (0,) else ""
     code = f"`np.asarray(result)[{index}]`{last}"
-    return f"{verb} the added {what} from the results with NumPy ({code})"
+    return f"{verb} the added {what} from the final results with NumPy ({code})"
 
 
 def _masked(along: Along) -> str:

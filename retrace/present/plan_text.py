@@ -180,14 +180,17 @@ _TIERS = (("clear", "clear steps save"), ("likely", "likely ones"), ("ask", "tho
 
 
 def needed(plan: Plan) -> str:
-    """What is left after everything worthwhile was done."""
+    """What is left after everything worthwhile was done, or what may be."""
     worth = [step for step in plan.steps if step.worth]
+    left = worth[-1].left if worth else plan.now
+    if any(map(amount.is_open, plan.steps)):
+        left = plan.floor
     tiers = [
         f"{steps} {amount.in_words(total)}"
         for sure, steps in _TIERS
         if not (total := _sum(step.gone for step in worth if step.sure == sure)).is_nothing
     ]
-    text = f"needed: {amount.in_words(worth[-1].left if worth else plan.now)}"
+    text = f"needed: {amount.in_words(left)}"
     return f"{text} ({'; '.join(tiers)})" if len(tiers) > 1 else text
 
 

@@ -287,6 +287,11 @@ def main(update, x):
     found = planned(lambda: own.main(made.update, np.arange(1, 30, dtype=np.float32)))
     named = [name for one in eager(found).values() for name in one.proposal.changes[0].functions]
     assert named == ([] if step is None else [step])
+    if step is not None:
+        # Jitted, the step calls it once; whether it would be traced that once is left open.
+        (whole,) = [one for one in eager(found).values() if one.proposal.changes[0].functions]
+        assert whole.gone.calls == (2, 3) and whole.worth
+        assert found.floor.calls.high == 1
 
 
 def test_a_host_callback_computes_with_numpy(planned: Planned) -> None:
