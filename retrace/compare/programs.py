@@ -28,6 +28,7 @@ from retrace.compare.repeats import Repeat
 from retrace.compare.rewired import Rewired, rewired
 from retrace.compare.rounds import Rounds
 from retrace.compare.source_lines import LineChange, Listings, line_changes, place
+from retrace.compare.untraced import static_argument, untraced
 from retrace.model import Dim, Frame, Listing
 from retrace.model.row import Row
 from retrace.store.sizes import sizes_of
@@ -147,6 +148,8 @@ class _Pairs:
         self._repeats: dict[Repeated, None] = {}
         self._alignments: dict[tuple[str, str], Alignment] = {}
         self.fixed: set[str] = set()
+        self._static = ""
+        """The function of JAX whose own program is compared."""
 
     def alignment(self, old: Listing, new: Listing) -> Alignment:
         """Align the equations of two programs."""
@@ -197,19 +200,22 @@ class _Pairs:
             if outer is None and found.dims:
                 self._note_input(index, a, b)
         return self._constants_match(old, new, outer) and all(
-            a is b or a == b or self._equations_match(old, a, new, b, place(new, index) or outer)
+            a is b or a == b or self._equations_match(old, a, new, index, outer)
             for index, (a, b) in enumerate(zip(old.equations, new.equations, strict=True))
         )
 
     def _equations_match(
-        self, old: Listing, a: str, new: Listing, b: str, at: Frame | None
+        self, old: Listing, a: str, new: Listing, index: int, outer: Frame | None
     ) -> bool:
+        b, at = new.equations[index], place(new, index) or outer
         if (a, b) not in self._relations:
             self._relations[a, b] = relate(a, b)
         found = self._relations[a, b]
         if found is None:
             return False
         self._note(found, at)
+        if found.constants:
+            self.fixed.update(untraced(new, index), filter(None, (self._static,)))
         for trips in found.trips:
             block = Repeated(self._body(new, b), *(trips or _UNKNOWN), _known_place(at), True)
             self._repeats[block] = None
@@ -217,7 +223,13 @@ class _Pairs:
             before, after = self._inner(old, x), self._inner(new, y)
             if before is None or after is None:
                 return False
-            if not self.program(before, after, at or _NOWHERE):
+            outer_static = self._static
+            is_shown = place(new, index) is not None
+            static = static_argument(b, shown=is_shown, inner=_has_places(after))
+            self._static = outer_static if static is None else static
+            same = self.program(before, after, at or _NOWHERE)
+            self._static = outer_static
+            if not same:
                 return False
         return True
 
@@ -236,10 +248,10 @@ class _Pairs:
         ):
             return False
         self._repeats.update(found)
-        equations = ((old.equations[x], new.equations[y], y) for x, y in pairs)
         return self._constants_match(old, new, outer) and all(
-            a == b or self._equations_match(old, a, new, b, place(new, y) or outer)
-            for a, b, y in equations
+            old.equations[x] == new.equations[y]
+            or self._equations_match(old, old.equations[x], new, y, outer)
+            for x, y in pairs
         )
 
     def _constants_match(self, old: Listing, new: Listing, outer: Frame | None) -> bool:
@@ -353,6 +365,10 @@ _VARIABLE = re.compile(r"\$[0-9]{1,18}")
 
 def _known_place(at: Frame | None) -> Frame | None:
     return None if at is _NOWHERE else at
+
+
+def _has_places(listing: Listing) -> bool:
+    return any(place(listing, at) is not None for at in range(len(listing.equations)))
 
 
 def _first_uses(listing: Listing) -> dict[int, int]:

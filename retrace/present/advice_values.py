@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from retrace.compare.untraced import STATIC
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
 from retrace.present.words import listed, names, quoted
@@ -193,6 +196,32 @@ def _few(why: str, who: str, it: str, many: bool) -> str:
             return f"keep {who} to a few values: JAX compiles a program for each"
 
 
+_INSTEAD = {
+    "arange": "`jnp.arange(...) + start`",
+    "integer_pow": "`jnp.power`",
+    "scatter": "`jax.lax.dynamic_update_slice`",
+    "slice": "`jax.lax.dynamic_slice`",
+}
+"""How to write with an array what takes a Python number as it was written."""
+
+
+def _if_untraced(fixed: Sequence[str]) -> str:
+    """On what it depends whether an array can be passed."""
+    other = [_INSTEAD[name] for name in fixed if name in _INSTEAD]
+    static = [name.removeprefix(STATIC) for name in fixed if name.startswith(STATIC)]
+    text = ""
+    if other:
+        text += f", if it may be written with {listed(other, len(other))}"
+    if static:
+        takes = "takes" if len(static) == 1 else "take"
+        text += (
+            f", but {names(static)} of JAX {takes} a number that is static: write that otherwise"
+        )
+    if any(name.startswith("custom_") for name in fixed):
+        text += ", and the rule of a custom gradient, if that can take an array"
+    return text
+
+
 def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     kind = "arguments that are" if many else "an argument that is"
     depends = f"constants depend on {it}" if many else f"a constant depends on {it}"
@@ -204,13 +233,7 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         trained = _TRAINED if _is_in_tree(advice) else ""
         text = f"pass {who} as {kind} (`np.asarray(...)`){where}: only {depends}{trained}"
     if advice.fixed:
-        # The bound of a slice or an exponent cannot be traced as written.
-        held = {name for name in advice.fixed if not name.startswith("custom_")}
-        other = "`jax.lax.dynamic_slice`" if "slice" in held else "`jnp.power`"
-        if held:
-            text += f", if it may be written with {other} (an `if` on {it} stays outside)"
-        else:
-            text += ", and the rule of a custom gradient, if that can take an array"
+        text += f"{_if_untraced(advice.fixed)} (an `if` on {it} stays outside)"
     elif advice.computed:
         # `math.sqrt`, `int`, `if` and a list's index reject traced values.
         text += (
