@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from retrace.compare.equality import same_content
+from retrace.compare.keys import read_changes
 from retrace.compare.programs import compare
 from retrace.compare.tree import field_path
 from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
 from retrace.model.parts import OF_ARGUMENTS, passed
-from retrace.plan.history import Column, History, Part
+from retrace.plan.history import ABSENT, Column, History, Part
 from retrace.reason.evidence import is_arrays
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
@@ -60,9 +61,33 @@ def classes(
         _join_unseen(history, column, found, programs)
     elif column.family in OF_ARGUMENTS or column.family == "meta":
         _join_passed(history, column, found, programs)
+        if constants:
+            _join_constants(found, programs)
         apart = all(found.of(value) == value for value in column.values)
         found.alike = _join_alike(history, column, found, programs) and apart
     return found, constants
+
+
+def have_own_programs(history: History, column: Column, listings: Mapping[str, Listing]) -> bool:
+    """Whether two values are known to have different programs, all else being equal.
+
+    An array that one call omits is a constant there, and can be passed in each.
+    """
+    if not any(_is_static(history, part) for part in column.parts):
+        return False
+    programs, _ = _served(history, column, listings)
+    found = list(programs.values())
+    return any(
+        _are_apart(one, other) for at, one in enumerate(found) for other in found[at + 1 :]
+    )
+
+
+def _is_static(history: History, part: Part) -> bool:
+    """Whether the part of a column is more than an array that some calls omit."""
+    if part.family == "tree":
+        values = {history.value(row, part) for row in range(len(history.rows))}
+        return not values <= {ABSENT, "present"}
+    return part.family != "signature"
 
 
 def _served(
@@ -192,6 +217,25 @@ def _join_passed(
                 programs[one].setdefault(place, set()).update(own)
 
 
+def _join_constants(found: Classes, programs: Mapping[int, dict[Hashable, set[int]]]) -> None:
+    """Join values that were only constants, but never with the same other arguments.
+
+    A rate of which the last values came with another type of something else decides nothing.
+    """
+    tops = [value for value in programs if found.of(value) == value]
+    joined = {found.of(value) for value in programs if found.of(value) != value}
+    for position, value in enumerate(tops):
+        for other in tops[:position]:
+            one, two = found.of(value), found.of(other)
+            if one == two or one not in joined or two not in joined:
+                continue
+            if not _are_apart(programs[one], programs[two]):
+                low, high = sorted((one, two))
+                found.join(low, high)
+                for place, own in programs[high].items():
+                    programs[low].setdefault(place, set()).update(own)
+
+
 def _are_apart(one: Mapping[Hashable, set[int]], other: Mapping[Hashable, set[int]]) -> bool:
     """Whether the two values had different programs while everything else was equal."""
     return any(one[place].isdisjoint(other[place]) for place in one.keys() & other)
@@ -241,7 +285,12 @@ def value_at(miss: Miss, part: Part) -> Value | None:
 
 
 def _passable(old: Function, new: Function) -> bool:
-    """Whether everything that differs between the two functions could be an argument."""
+    """Whether everything that differs between the two functions could be an argument.
+
+    What they read of other objects, such as `self.k`, could not.
+    """
+    if read_changes(old, new):
+        return False
     for before, after in (
         (old.closure, new.closure),
         (old.bound, new.bound),

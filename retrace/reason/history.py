@@ -186,6 +186,8 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         programs = sharing.values()
         if len(programs) < 2 or all(len(values) == 1 for values in programs):
             continue
+        if not sharing.is_seen(programs):
+            continue  # something else differed between the programs
         advised = PassDecision(
             paths=(path,),
             name=own[0].miss.function.name,
@@ -243,6 +245,14 @@ class _Sharing:
             own = programs.setdefault(self._texts[name], {})
             own.setdefault(self._context(name), set()).add(self._top(name))
         return shared(programs)
+
+    def is_seen(self, programs: list[list[str]]) -> bool:
+        """Whether calls that differ in nothing else had several of these programs."""
+        contexts: dict[str, set[str]] = {}
+        for name in self._order:
+            contexts.setdefault(self._texts[name], set()).add(self._context(name))
+        found = [set[str]().union(*(contexts[value] for value in own)) for own in programs]
+        return len(set[str]().union(*found)) < sum(map(len, found))
 
     def _context(self, name: str) -> str:
         while (above := self._contexts.get(name, name)) != name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 from retrace.compare.equality import type_name
 from retrace.compare.values import differences
@@ -42,6 +42,8 @@ from retrace.reason.program import numbers
 from retrace.reason.traits import is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
 
+_Change = TypeVar("_Change", bound=Change)
+
 _FIELD = re.compile(r"\.(\w+)")
 
 
@@ -52,7 +54,8 @@ def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Ad
         return once
     if (unused := _unused(evidence, own, in_tree=False)) is not None:
         return unused
-    advised = _static_argument(evidence, own)
+    explaining = _explaining(own, evidence) if _differs(evidence) else own
+    advised = _static_argument(evidence, explaining)
     rest = [
         (change.path, "static")
         for change in own
@@ -237,6 +240,28 @@ def tree_structure(evidence: Evidence) -> Advice:
     own = [c for c in evidence.changes if isinstance(c, TreeChange | FieldChange)]
     if (once := _define_once(own)) is not None:
         return once
+    explaining = _explaining(own, evidence) if _differs(evidence) else own
+    advised = _tree_structure(explaining, evidence)
+    rest = [(path, "static_data") for path in _paths(one for one in own if one not in explaining)]
+    return advised.changed(others=(*advised.others, *rest)) if rest else advised
+
+
+def _explaining(own: list[_Change], evidence: Evidence) -> list[_Change]:
+    """Those of the changes that may be why the program differs.
+
+    Not an object that looks as before beside one that does not, nor a number that is in no
+    equation beside one that is the constant that changed.
+    """
+    other = [one for one in own if not looks_equal(one)] or own
+    program = evidence.program
+    if program is None or program.kind != "constants-only":
+        return other
+    numeric = [one for one in other if is_numeric(one)]
+    found = [one for one in numeric if numbers(one) in program.constants]
+    return [one for one in other if one in found or one not in numeric] if found else other
+
+
+def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> Advice:
     first = own[0]
     paths = _paths([first])
     if not isinstance(first, FieldChange) or first.new is None:
