@@ -141,8 +141,12 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     family = members[0].family
     if advised is None and len(members) == 1:
         advised = _constant(members[0], reach)
+    if advised is not None and (sizes is not None or pairs is not None):
+        rest = tuple(one for one in advised.others if one[1] != Component.SHAPE)
+        advised = advised.changed(others=rest)  # the sizes are told anyway
     if family in _CODES and not isinstance(advised, LeaveOutArray):
-        return Proposal(_CODES[family], changes, None, file, line, sizes, pairs, made, by)
+        told = None if len(members) == 1 else advised
+        return Proposal(_CODES[family], changes, told, file, line, sizes, pairs, made, by)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     also = _other_lines(members[0], names, reach) if len(members) == 1 else ()
     return Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)
@@ -280,7 +284,7 @@ def eager_proposal(root: Root) -> Proposal:
         seen=number,
         lines=root.lines,
         loops=root.loops,
-        traced=root.traced,
+        traced=root.traced or root.only_jax,
     )
     plain = FewSizes.code if root.family == "eager-sizes" else JitBlock.code
     code = plain if root.advice is None else root.advice.code

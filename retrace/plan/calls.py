@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile
 from typing import TypeAlias
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Listing, Miss, Stage, Verdict
 from retrace.model.advice import LibraryCall
 from retrace.model.row import Row
-from retrace.reason.eager import PURE, of_caller
+from retrace.reason.eager import OF_MODULES, PURE, of_caller
 from retrace.reason.evidence import package_of
 
 Place: TypeAlias = tuple[str, str]
@@ -99,6 +100,14 @@ class Call(Row):
                 yield line.file, line.loop
 
 
+def is_below(verdict: Verdict, whole: Call | tuple[str, int]) -> bool:
+    """Whether a function of the user's, or a line of it, called what missed."""
+    lines = _lines(verdict.miss)
+    if isinstance(whole, Call):
+        return any((line.file, line.function) == whole for line in lines)
+    return any((line.file, line.line) == whole for line in lines)
+
+
 def call_around(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
     """The outermost user's function around the operation that could be jitted as a whole.
 
@@ -111,7 +120,7 @@ def call_around(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
         return Call(site.file, site.function)
     found = [
         (line, above)
-        for line, above in _with_callers(verdict.miss)
+        for line, above in _outside_modules(verdict.miss)
         if _is_named(line.function) and (line.file, line.function) not in drivers
     ]
     if not found:
@@ -130,6 +139,19 @@ def _with_callers(miss: Miss) -> Iterator[tuple[CallSite, CallSite | None]]:
     """The user's lines around a miss, each with the line that called its function."""
     lines = _lines(miss)
     return zip(lines, (*lines[1:], None), strict=False)
+
+
+def _outside_modules(miss: Miss) -> Iterator[tuple[CallSite, CallSite | None]]:
+    """The same without the lines of what a library of modules calls itself.
+
+    A function that was given to `hk.transform` takes its parameters from the library, not as
+    arguments.
+    """
+    lines = _with_callers(miss)
+    package = (miss.through or "").partition(":")[0]
+    if miss.entry is None or package not in OF_MODULES:
+        return lines
+    return dropwhile(lambda pair: pair[0] != miss.entry, lines)
 
 
 def _is_called_whole(line: CallSite, above: CallSite | None) -> bool:

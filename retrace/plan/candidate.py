@@ -30,7 +30,7 @@ from retrace.plan.bodies import (
 )
 from retrace.plan.enclosing import enclosing
 from retrace.plan.history import Column, History
-from retrace.plan.programs import classes
+from retrace.plan.programs import classes, have_own_programs
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
 from retrace.reason.values import is_plain_type
@@ -135,6 +135,8 @@ def _take(
     listings: Mapping[str, Listing],
 ) -> None:
     number = max(column.values) + 1
+    if column.family == "signature" and have_own_programs(history, column, listings):
+        return  # what one call omits is not what another one passes
     if column.family not in _BY_PROGRAM:
         candidate.at[at] = candidate.certain[at] = dropped(column)
         return
@@ -155,8 +157,7 @@ def _take(
             candidate.programs = (number, programs)
     elif programs == number:
         return
-    candidate.at[at] = mapped
-    candidate.certain[at] = mapped
+    candidate.at[at] = candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
     if candidate.sure != "ask" and constants and (names := _passed_as_one_type(history)):
@@ -394,7 +395,6 @@ def is_made_by_library(history: History) -> bool:
         isinstance(row.fix, Library) and (row.fix.maker or not row.miss.function.in_library)
         for row in history.rows
     ):
-        return (
-            True  # created at each call, or the user's function wrapped and jitted by a library
-        )
+        # Created at each call, or the user's function wrapped and jitted by a library.
+        return True
     return miss.function.in_library and (miss.function.kind is Kind.LAMBDA or miss.ahead)

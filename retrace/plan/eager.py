@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal, TypeAlias
 
-from retrace.causes import OF_FUNCTION, Cause
+from retrace.causes import Cause
 from retrace.model import CallSite, Listing, ShapeChange, Verdict
 from retrace.model.advice import (
     Advice,
@@ -33,11 +33,12 @@ from retrace.plan.calls import (
     Place,
     call_around,
     drivers_of,
+    is_below,
     lines_traced,
     works_inside,
 )
+from retrace.plan.operations import is_only_of_jax, made_again
 from retrace.reason.eager import joins, keeps_length, new_body, of_caller
-from retrace.reason.evidence import is_another_function, is_function
 from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
 
 Line: TypeAlias = tuple[str, int]
@@ -73,6 +74,8 @@ class Root(Record):
     """The Python loops inside the function that run them."""
     traced: bool = False
     """Whether one of the lines also runs inside a trace, where NumPy does not work."""
+    only_jax: bool = False
+    """Whether an operation is a loop or something else that NumPy does not have."""
 
     @property
     def worth(self) -> bool:
@@ -89,7 +92,7 @@ class Root(Record):
         """How sure it is that the advice works as promised."""
         if self.advice is not None:
             return self.advice.sure
-        return "likely" if self.family == "eager-sizes" else "ask"
+        return "likely" if self.family == "eager-sizes" and not self.only_jax else "ask"
 
 
 def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Iterator[Root]:
@@ -135,7 +138,10 @@ def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Itera
             if traced is None:
                 traced = lines_traced(verdicts, listings)
             own = {(one.file, one.line) for v in root.verdicts if (one := v.miss.call_site)}
-            root = root.changed(traced=not own.isdisjoint(traced))
+            only_jax = any(map(is_only_of_jax, root.certain))
+            root = root.changed(traced=not own.isdisjoint(traced), only_jax=only_jax)
+            if only_jax and root.advice is not None:  # a mask may not do either
+                root = root.changed(advice=root.advice.changed(proof=Proof.MEANING))
         yield root
 
 
@@ -217,7 +223,7 @@ def _own(
     by_sizes = list(_gathered(of_sizes, list(filter(None, map(sized, inside.values())))))
     yield from by_sizes
     taken = {verdict.miss.id for root in by_sizes for verdict in root.verdicts}
-    below: dict[Call | None, list[Verdict]] = {}
+    below: dict[Call | Line | None, list[Verdict]] = {}
     for verdict in chain.from_iterable(inside.values()):
         if verdict.miss.id in taken:
             continue
@@ -225,15 +231,21 @@ def _own(
         if isinstance(advice, LibraryCall) and advice.pure:
             jitted.append(verdict)
         else:
-            below.setdefault(call_around(verdict, drivers), []).append(verdict)
-    for verdict in library:
-        below.setdefault(call_around(verdict, drivers), []).append(verdict)
-    yield from _jitted(jitted, below, drivers)
+            below.setdefault(_whole(verdict, drivers), []).append(verdict)
+    yield from _jitted(jitted, below, library, drivers)
+
+
+def _whole(verdict: Verdict, drivers: frozenset[Place]) -> Call | Line | None:
+    """What would be jitted as a whole: a function around it, or what a line calls."""
+    site = verdict.miss.entry or verdict.miss.call_site
+    line = None if site is None else (site.file, site.line)
+    return call_around(verdict, drivers) or line
 
 
 def _jitted(
     jitted: Iterable[Verdict],
-    below: Mapping[Call | None, list[Verdict]],
+    below: Mapping[Call | Line | None, list[Verdict]],
+    library: Iterable[Verdict],
     drivers: frozenset[Place],
 ) -> Iterator[Root]:
     """Operations that one jitted function would compile together."""
@@ -253,8 +265,9 @@ def _jitted(
             sites[site.file, site.line] = site
             rest.setdefault((site.file, site.line), []).append(verdict)
     for call, members in rest.items():
-        every = (*members, *(below.get(call, ()) if isinstance(call, Call) else ()))
-        again = _made_again(every)
+        traced = (one for one in library if is_below(one, call))
+        every = (*members, *below.get(call, ()), *traced)
+        again = made_again(every)
         if len(members) < _MIN_PROGRAMS and not again:
             continue
         if len({verdict.miss.function.jax_name for verdict in every}) == 1 and not again:
@@ -264,28 +277,6 @@ def _jitted(
             loops = dict.fromkeys(loop for one in every for loop in call.loops(one))
             root = root.changed(function=call.function, loops=tuple(loops))
         yield root
-
-
-def _made_again(members: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """What missed for nothing but a function, which a library made again at each call.
-
-    As `odeint` does with that of the user, and flax to ask for shapes. A jitted call makes it
-    once, for one program.
-    """
-    again = [
-        one
-        for one in members
-        if one.program_change in ("identical", "constants-only") and _is_only_of_function(one)
-    ]
-    return tuple(again) if len(again) >= _MIN_LOOPS else ()
-
-
-def _is_only_of_function(verdict: Verdict) -> bool:
-    if verdict.cause is not Cause.EAGER_OP:
-        return verdict.cause in OF_FUNCTION
-    return bool(verdict.changes) and all(
-        is_function(change) and not is_another_function(change) for change in verdict.changes
-    )
 
 
 class _Sized(Row):

@@ -367,7 +367,8 @@ def _group(
 ) -> Hashable:
     """A key that is equal for the parts that share a column."""
     family, path = part.family, part.path
-    is_there = family in ("tree", "meta") or (family in OF_ARGUMENTS and ABSENT in values)
+    is_given = family in OF_ARGUMENTS and ABSENT in values and len({*values}) == 2
+    is_there = family in ("tree", "meta") or is_given
     if is_there and _root(path, parameters) is not None:
         # Its presence depends on how a parameter is passed.
         return "signature"

@@ -45,6 +45,8 @@ class Sizes(Row):
     meant: Meant = ""
     follows: tuple[str, ...] = ()
     """Axes of other arrays that grow with these but differ in length."""
+    masks: tuple[str, ...] = ()
+    """Those of the arrays that hold booleans: a copy of a row would count as real."""
 
 
 class Pairs(Row):

@@ -10,10 +10,12 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import cast
 
+from retrace.causes import Cause
 from retrace.compare.along import UNKNOWN, Along, along, is_drawn_by_position
 from retrace.compare.work import Work
-from retrace.model import Kind, Listing
+from retrace.model import Kind, Listing, Verdict
 from retrace.model.advice import AnotherModel
+from retrace.model.change import together
 from retrace.model.row import Row
 from retrace.plan import corners
 from retrace.plan.axis import Axis
@@ -31,6 +33,7 @@ from retrace.plan.joint import cost
 from retrace.plan.replay import Mapped
 from retrace.plan.sizes import Curve, covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
+from retrace.reason.resized import Resized
 
 _MAX_SIZES = 16
 """Maximum number of sizes considered."""
@@ -83,8 +86,15 @@ def size_candidates(
                     led += [part for part in column.parts if part.axis >= 0]
         if candidate.sizes is not None:
             follows = tuple(dict.fromkeys(f"{part.path} axis {part.axis}" for part in led))
-            candidate.sizes = candidate.sizes._replace(follows=follows)
+            candidate.sizes = candidate.sizes._replace(follows=follows, masks=_masks(axes))
         yield candidate
+
+
+def _masks(axes: list[Axis]) -> tuple[str, ...]:
+    padded = {part.path for axis in axes for part in axis.column.parts if part.axis >= 0}
+    leaves = [leaf for axis in axes for leaf in axis.history.rows[0].miss.key.leaves]
+    found = [leaf.path for leaf in leaves if leaf.dtype == "bool" and leaf.path in padded]
+    return tuple(dict.fromkeys(found))
 
 
 class _Known(Row):
@@ -161,9 +171,35 @@ def _may_count(along: Along) -> Meant:
 def _is_model(history: History, column: Column) -> bool:
     """Whether these are sizes of parameters, where other sizes mean another model."""
     own = {part.path for part in column.parts}
-    return is_of_other_models(history, column) or any(
-        isinstance(verdict.fix, AnotherModel) and not own.isdisjoint(verdict.fix.paths)
-        for verdict in history.rows
+    return (
+        is_of_other_models(history, column)
+        or any(
+            isinstance(verdict.fix, AnotherModel) and not own.isdisjoint(verdict.fix.paths)
+            for verdict in history.rows
+        )
+        or any(
+            _is_another_model(verdict, own)
+            for verdict in islice(_firsts(history, column), _MAX_PAIRS)
+            if verdict.cause is not Cause.SHAPE_CHANGED
+        )
+    )
+
+
+def _firsts(history: History, column: Column) -> Iterator[Verdict]:
+    """The first call with each further value of a column."""
+    found: dict[int, Verdict] = {}
+    for verdict, value in zip(history.rows, column.values, strict=True):
+        found.setdefault(value, verdict)
+    return (verdict for value, verdict in found.items() if value)
+
+
+def _is_another_model(verdict: Verdict, paths: set[str]) -> bool:
+    """Whether arrays of these paths are parameters, where the miss has another cause as well."""
+    found = Resized(verdict.miss, together(verdict.changes), verdict.program)
+    return (
+        not paths.isdisjoint(found.paths)
+        and bool(found.is_another_model)
+        and found.are_multiplied
     )
 
 

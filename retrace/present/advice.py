@@ -25,6 +25,8 @@ def advised(advice: Advice) -> str:
         raise TypeError(type(advice).__name__)
     if advice.remade is not None:
         text += f"; {quoted(advice.remade)} is a new function object as well: jit it once"
+        if advice.reading:
+            text += f" for each value of {names(advice.reading)}, of which it keeps the first"
         if advice.holding:
             text += f", and pass {names(advice.holding)}, which it holds"
         if advice.calling:

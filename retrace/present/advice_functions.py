@@ -258,6 +258,8 @@ def _jit(advice: OfFunction) -> str:
 
 
 def _whom(advice: OfFunction) -> str:
+    if advice.maker:
+        return f"what {quoted(advice.maker)} makes of {quoted(advice.name)}"
     match advice.what:
         case What.LAMBDA:
             return "the lambda"
@@ -365,6 +367,12 @@ def _once(advice: model.JitAndPass) -> str:
         kept = "jax.pmap" if advice.mapped else "jax.jit"
         return f"keep `{kept}(...{advice.name})` in a variable or attribute"
     at = "at module level" if advice.bound else "outside the loop"
+    if advice.maker:
+        maker, name = quoted(advice.maker), quoted(advice.name)
+        return (
+            f"{_jit(advice)} once, {at}, a function that calls {maker} over {name} and then what "
+            f"that returns; what {maker} takes besides is an argument of it, too, if it differs"
+        )
     return f"{_jit(advice)} {_whom(advice)} once, {at}"
 
 

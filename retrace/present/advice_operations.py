@@ -156,7 +156,7 @@ def _init(name: str | None, package: str) -> str:
     if package == "optax":
         return text
     return (
-        f"{text}; if it takes a Python flag, bind that first: "
+        f"{text}; bind what has to be Python's first, such as a flag or a length: "
         f"`jax.jit(partial(model.{name}, train=False))`"
     )
 
@@ -253,7 +253,9 @@ def few_sizes_title(change: Change, advice: model.Advice) -> str:
 
 def sizes_on_lines(change: Change, sizes: str) -> str:
     """What lines should get, or else NumPy if they do not also run inside a trace."""
-    return f"{sizes}{'' if change.traced else ', or NumPy,'} on {on_lines(change)}"
+    if change.traced:
+        return f"{sizes.removesuffix(' in')} on {on_lines(change)}"
+    return f"{sizes}, or NumPy, on {on_lines(change)}"
 
 
 def on_lines(change: Change) -> str:

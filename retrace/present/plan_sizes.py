@@ -210,10 +210,15 @@ def _code(sizes: Sizes, width: int, *, cut_by_library: bool) -> Iterator[str]:
     else:
         # A row of zeros may give NaN in gradients, mask or not, or a loop that never ends.
         yield f"        rows = {added}"
-        if all(len(axes) == 1 for axes in by_axes):
+        conditions = [
+            *(["len(axes) == 1"] if any(len(axes) > 1 for axes in by_axes) else []),
+            *(["x.dtype != bool"] if sizes.masks else []),
+        ]
+        if not conditions:
             yield '        x = np.pad(x, rows, mode="edge")  # repeats the last row'
         else:
-            yield '        x = np.pad(x, rows, mode="edge" if len(axes) == 1 else "constant")'
+            yield f'        mode = "edge" if {" and ".join(conditions)} else "constant"'
+            yield "        x = np.pad(x, rows, mode=mode)"
     if not sizes.along.separate:
         values = [one for own in neutral(sizes.along).values() for one in own]
         least = next((one for one in values if one.endswith(".min")), None)

@@ -14,7 +14,7 @@ from retrace.present.missing import unfinished, warned
 from retrace.present.plan_sizes import size_lines
 from retrace.present.plan_words import sentence, titles
 from retrace.present.view import View
-from retrace.present.words import cells, clean, count, cut, cut_between, padded, place
+from retrace.present.words import cells, clean, count, cut, cut_between, padded, place, seconds
 
 if TYPE_CHECKING:
     from retrace.plan.warm import Warmth  # a report has none
@@ -26,6 +26,8 @@ _MAX_REPEATED = 100
 """Length of a sentence from which it is not repeated for another step."""
 _MIN_ROOM = 18
 """Minimum columns for what to change; with fewer, each step takes several lines."""
+_MIN_SLOW = 5.0
+"""Seconds from which one miss is worth a look at what it compiles."""
 SHORT = 3
 """The number of steps shown in a report and in the summary of a run."""
 
@@ -50,6 +52,8 @@ def whole(
         for number, step in enumerate(plan.steps[:top], 1):
             if (step.proposal.sizes or step.proposal.pairs) is not None:
                 out += ["", *size_lines(number, step, width)]
+    if slow := list(slowest(view, width)):
+        out += ["", *slow]
     if warmth is not None:
         out += ["", *warmup_lines(warmth, width)]
     return "\n".join(out) + "\n"
@@ -59,6 +63,16 @@ def block(view: View, plan: Plan, width: int = 80, paint: Paint = plain) -> Iter
     """The first steps and what is needed, for the top of a report; nothing without steps."""
     if any(step.worth for step in plan.steps):
         yield from _table(view, plan, SHORT, width, paint)
+
+
+def slowest(view: View, width: int) -> Iterator[str]:
+    """Where to look for what one call compiles long for, which no step of a plan is about."""
+    called = [verdict.miss for verdict in view.verdicts if verdict.miss.parent is None]
+    most = max(called, key=lambda miss: miss.seconds, default=None)
+    if most is not None and most.seconds >= _MIN_SLOW:
+        text = f"{view.label(most)} alone took {seconds(most.seconds)}"
+        text += ": `retrace slow` shows what for"
+        yield from wrapped(text, width, 2)
 
 
 def _opening(view: View, plan: Plan, width: int, paint: Paint) -> Iterator[str]:

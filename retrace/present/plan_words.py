@@ -154,6 +154,8 @@ def _padded(sizes: Sizes, others: str) -> str:
         text = f"pad {name} up to the next of {number} sizes"
     if not sizes.grows and all(len(axes) == 1 for axes in arrays_by_axes(sizes)):
         text = f"{text} with copies of a row"  # zeros may give NaN, mask or not
+    if sizes.masks:
+        text = f"{text} ({names(sizes.masks)} with `False`)"
     if sizes.follows:
         text = f"{text}; {also(sizes)}"
     text = f"{text}; {masked(sizes.along)}."

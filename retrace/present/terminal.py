@@ -23,7 +23,7 @@ from retrace.present.message import (
     where,
 )
 from retrace.present.missing import lost, unfinished, warned
-from retrace.present.plan_text import block
+from retrace.present.plan_text import block, slowest
 from retrace.present.tally import Sort, Tally, rest_summary, split_by_worth
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, listed, name, padded, seconds
@@ -349,6 +349,8 @@ def summary(
         rest = worth[_MAX_CAUSES:]
         spent = seconds(sum(group.seconds for group in rest))
         out.append(f"{'':12}and {count(len(rest), 'more cause')}, {spent}")
+    if plan is not None and not plan.steps:
+        out += slowest(view, width)
     out += [text for text in _closing(view, width, paint) if text]
     kept = clean(directory, None)
     command = "retrace report" if newest else f"retrace report {kept}"

@@ -51,7 +51,7 @@ PURE = ("optax",)
 """Libraries of which every function works in a jitted function."""
 _MODULES = ("equinox", "flax")
 """Libraries whose modules are trees of arrays, so that jitted functions can return them."""
-_OF_MODULES = ("equinox", "flax", "haiku", "keras", "numpyro")
+OF_MODULES = ("equinox", "flax", "haiku", "keras", "numpyro")
 """Libraries that call methods of the user's modules, or models that hand values to the library
 inside (`numpyro.sample`), which are not functions of arrays alone."""
 
@@ -179,7 +179,7 @@ def _through(through: str, called_back: str | None = None) -> Advice:
     )
     if method.endswith("_fn"):  # `chain.update_fn` is the `update` that users call
         name = method.removesuffix("_fn")
-    of = None if package in _OF_MODULES else called_back
+    of = None if package in OF_MODULES else called_back
     return LibraryCall(name=name, package=package, of=of, pure=pure, proof=Proof.MEANING)
 
 

@@ -8,6 +8,7 @@ that depends on what the program means is phrased as a question.
 from __future__ import annotations
 
 from retrace.causes import Cause
+from retrace.compare.keys import read_changes
 from retrace.model import Change, Component, Kind, Miss
 from retrace.model.advice import (
     Advice,
@@ -37,6 +38,7 @@ from retrace.reason.traits import (
     jitted_by_library,
     made_by_library,
     made_in_call,
+    made_of_it,
     of_library,
     passing_library,
     wrapped_by,
@@ -66,6 +68,9 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     elif isinstance(advised, _NOT_STATIC) and jitted_by_library(miss):
         package = package_of(miss.function.file)
         advised = advised.changed(jitted_by=package, proof=Proof.MEANING)
+    if isinstance(advised, OfFunction) and (maker := made_of_it(evidence.nearest, miss)):
+        # What else the library was given is not known.
+        advised = advised.changed(maker=maker, proof=Proof.MEANING)
     if isinstance(advised, OfFunction | KeepBound) and "axis_name" in dict(miss.key.options):
         advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))
@@ -115,7 +120,12 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     other = [name for name in held.names if name not in held.alike]
     calling = tuple(name for name in other if is_function(held.parts[name]))
     holding = tuple(name for name in other if name not in calling)
-    return advised.changed(remade=miss.function.name, holding=holding, calling=calling)
+    found = advised.changed(remade=miss.function.name, holding=holding, calling=calling)
+    if evidence.nearest is None:
+        return found
+    read = read_changes(evidence.nearest.function, miss.function)
+    reading = tuple(str(one.path) for one in read if one.path not in held.names)
+    return found.changed(reading=reading, proof=Proof.MEANING) if reading else found
 
 
 def _library_advice(cause: Cause, miss: Miss) -> Advice:

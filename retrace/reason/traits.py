@@ -24,6 +24,7 @@ from retrace.model.change import together
 from retrace.reason.evidence import Evidence, grown, values_of
 from retrace.reason.fields import field_changes, is_function
 from retrace.reason.program import numbers
+from retrace.reason.rules import wrapped_again
 
 _OF_ARGUMENTS = frozenset(
     {
@@ -154,6 +155,20 @@ def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:
     by_library = new.kind in (Kind.DEF, Kind.LAMBDA) and bool(new.base and new.wrappers)
     kept = new.kind is Kind.TRANSFORM and new.base and new.base == (old.base or old.object)
     return miss.via.partition(":")[0] if by_library or kept else None
+
+
+def made_of_it(nearest: Miss | None, miss: Miss) -> str:
+    """The library's function of whose closure over the user's the user jits anew at each call.
+
+    As `optax.perturbations.make_perturbed_fun` makes one, or a sampler over a density.
+    """
+    function = miss.function
+    if nearest is None or function.kind not in (Kind.DEF, Kind.LAMBDA) or not function.base:
+        return ""
+    if wrapped_again(nearest.function, function) or not function.wrappers:
+        return ""
+    outer, local, _ = function.wrappers[0].partition(".<locals>.")
+    return outer if local else ""
 
 
 def is_of_another_model(cause: Cause, evidence: Evidence) -> bool:

@@ -17,6 +17,7 @@ from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
 from retrace.runs.difference import Difference
 from retrace.runs.ended import cut_short
+from retrace.runs.functions import Group
 from retrace.runs.sides import Side
 
 _STEPS = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
@@ -51,6 +52,8 @@ class Expected:
     exception that ended it."""
     both_cut: bool
     """Whether both recordings were cut short: only what they did by then is compared."""
+    as_often: bool
+    """Whether each function of these misses that a call runs misses as often as before."""
     jitted: int
     """The number of functions that the steps jit for the first time."""
     programs: tuple[Verdict, ...]
@@ -72,8 +75,12 @@ class Expected:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every miss that the steps should remove is still there."""
-        return bool(self.still) and not self.gone
+        """Whether every miss that the steps should remove is still there.
+
+        Also with another key: a function misses as often if only one of two things that differed
+        does no longer.
+        """
+        return self.as_often or (bool(self.still) and not self.gone)
 
     @property
     def is_nothing(self) -> bool:
@@ -132,11 +139,28 @@ def expected(found: Difference, text: str) -> Expected:
         tuple(one for one in unexpected if one not in arrays),
         () if was_cut else tuple(cut),
         was_cut and bool(cut),
+        _as_often(found, frozenset(meant)),
         jitted,
         tuple(programs),
         sum(taken[name] for name in gone),
         len(arrays),
     )
+
+
+def _as_often(found: Difference, meant: frozenset[str]) -> bool:
+    both = {pair.old.function.site: pair for pair in found.functions.both}
+    sites = {
+        verdict.miss.function.site
+        for verdict in found.old.verdicts
+        if verdict.miss.id in meant and verdict.miss.parent is None
+    }
+    return bool(sites) and all(
+        site in both and _calls(both[site].new) >= _calls(both[site].old) for site in sites
+    )
+
+
+def _calls(group: Group) -> int:
+    return sum(verdict.miss.parent is None for verdict in group.verdicts)
 
 
 def _conversions(steps: Sequence[Step], added: Sequence[Verdict]) -> list[Verdict]:

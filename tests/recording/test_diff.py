@@ -383,6 +383,39 @@ def test_a_program_that_takes_longer_than_what_it_replaces_saves_nothing(
     assert "jax.lax.scan" in retrace("diff", old, new, "--expect", "1")[1]
 
 
+ONE_OF_TWO = """
+import jax, numpy as np
+from functools import partial
+class Rule:
+    def __init__(self, by):
+        self.by = by
+    def __call__(self, x):
+        return x * self.by
+@partial(jax.jit, static_argnames=("loss", "rule"))
+def step(x, *, loss, rule):
+    return rule(helper(x, loss=loss))
+@partial(jax.jit, static_argnames="loss")
+def helper(x, *, loss):
+    return loss(x)
+@jax.jit
+def other(x):
+    return x + 1
+LOSS = Rule(2.0)
+for rate in (0.1, 0.2, 0.3):
+    step(np.ones(3, np.float32), loss=Rule(2.0), rule=Rule(rate))
+"""
+
+
+def test_a_function_that_misses_as_often_for_something_else_has_saved_nothing(
+    folder: Path,
+) -> None:
+    old = written(folder, "both", ONE_OF_TWO)
+    new = written(folder, "one", ONE_OF_TWO.replace("loss=Rule(2.0), ", "loss=LOSS, "))
+    found = expected(held(old, new), "1")
+    assert found.gone, "what the step calls inside is gone"
+    assert found.is_unchanged and not found.came_true
+
+
 def test_what_makes_the_array_that_a_step_asks_for_is_no_new_miss(folder: Path) -> None:
     old = written(folder, "numbers", PLANNED)
     as_array = PLANNED.replace(', static_argnames="by"', "").replace(

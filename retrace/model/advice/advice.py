@@ -52,6 +52,9 @@ class Advice(Record):
     calling: tuple[str, ...] = ()
     """The functions among what it holds that is not the same. JAX takes no function as an
     argument, and a static one that is new each time would miss as often."""
+    reading: tuple[str, ...] = ()
+    """What that function reads and that is not the same, as of its object: one jitted function
+    would keep the first."""
 
     @property
     def sure(self) -> Sure:

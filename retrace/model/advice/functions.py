@@ -25,6 +25,8 @@ class OfFunction(Advice):
     what: What = What.FUNCTION
     mapped: bool = False
     """Whether it was given to `jax.pmap`: `jax.jit` in its place would not map its axis."""
+    maker: str = ""
+    """The library's function that made of it what is jitted, anew at each call."""
 
 
 class Library(Advice):
