@@ -130,6 +130,13 @@ def call_around(verdict: Verdict, drivers: frozenset[Place]) -> Call | None:
     return Call(line.file, line.function)
 
 
+def whole_around(verdict: Verdict, drivers: frozenset[Place]) -> Call | tuple[str, int] | None:
+    """What would be jitted as a whole: a function around it, or what a line calls."""
+    site = verdict.miss.entry or verdict.miss.call_site
+    line = None if site is None else (site.file, site.line)
+    return call_around(verdict, drivers) or line
+
+
 def _lines(miss: Miss) -> tuple[CallSite, ...]:
     """The user's lines around a miss, innermost first."""
     return () if miss.call_site is None else (miss.call_site, *miss.callers)

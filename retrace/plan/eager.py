@@ -35,9 +35,10 @@ from retrace.plan.calls import (
     drivers_of,
     is_below,
     lines_traced,
+    whole_around,
     works_inside,
 )
-from retrace.plan.operations import is_only_of_jax, made_again
+from retrace.plan.operations import is_only_of_jax, made_again, repeated
 from retrace.reason.eager import joins, keeps_length, new_body, of_caller
 from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
 
@@ -53,6 +54,8 @@ _MIN_PROGRAMS = 10
 """Minimum number of programs for a cause to be reported."""
 _MIN_LOOPS = 2
 """Minimum number of times that a line compiled a library's loop again."""
+_MIN_OF_LIBRARY = 0.5
+"""Seconds of a library's operations from which to ask whether its call can be jitted."""
 _MIN_SAVED = 0.05
 """Seconds that must certainly be saved for a step to be worthwhile."""
 
@@ -98,8 +101,9 @@ class Root(Record):
 def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Iterator[Root]:
     """The causes of eager operations that the user could change.
 
-    What a library runs within one call or import is left out: there is nothing to change in the
-    user's program. But a loop whose body it creates at each call compiles once in a jitted call.
+    What a library runs within one call or import is left out unless it takes long: whether its
+    call works in a jitted function is not known. But a loop whose body it creates at each call
+    compiles once in a jitted call.
 
     Args:
         verdicts: of a recording.
@@ -130,7 +134,7 @@ def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Itera
         elif isinstance(advice, LibraryCall):
             inside.setdefault((site.file, site.line), []).append(verdict)
     yield from _called(called)
-    yield from _loops(verdicts)
+    loops = {(root.site.file, root.site.line): root for root in _loops(verdicts)}
     traced: frozenset[tuple[str, int]] | None = None
     library = [one for one in verdicts if one.miss.parent is None and works_inside(one)]
     for root in _own(lines, inside, library, drivers_of(verdicts)):
@@ -142,7 +146,13 @@ def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Itera
             root = root.changed(traced=not own.isdisjoint(traced), only_jax=only_jax)
             if only_jax and root.advice is not None:  # a mask may not do either
                 root = root.changed(advice=root.advice.changed(proof=Proof.MEANING))
+        line = root.site.file, root.site.line
+        if line in loops and root.family == "eager" and root.function is None:
+            every = (*loops[line].verdicts, *root.verdicts)  # both go with the same call
+            loops[line] = loops[line].changed(verdicts=every)
+            continue
         yield root
+    yield from loops.values()
 
 
 def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
@@ -155,7 +165,7 @@ def _called(called: dict[Hashable, list[Verdict]]) -> Iterator[Root]:
         if isinstance(advice, JitInit):
             family, site = "eager-init", first.entry or site
         elif isinstance(advice, InCallback):
-            family, again = "eager-callback", _again(members)
+            family, again = "eager-callback", repeated(members)
         elif isinstance(advice, EnableJit):
             family, site = "eager-disabled", advice.at or site
         if site is not None and (len(members) >= _MIN_PROGRAMS or len(again) >= _MIN_REPEATS):
@@ -190,18 +200,6 @@ def _loops(verdicts: Iterable[Verdict]) -> Iterator[Root]:
             )
 
 
-def _again(members: list[Verdict]) -> tuple[Verdict, ...]:
-    """Operations that had been compiled before for other arrays."""
-    seen: set[tuple[str, str]] = set()
-    found: list[Verdict] = []
-    for verdict in members:
-        operation = (verdict.miss.run, verdict.miss.function.jax_name)
-        if operation in seen:
-            found.append(verdict)
-        seen.add(operation)
-    return tuple(found)
-
-
 def _own(
     lines: dict[tuple[str, int], list[Verdict]],
     inside: dict[tuple[str, int], list[Verdict]],
@@ -231,15 +229,8 @@ def _own(
         if isinstance(advice, LibraryCall) and advice.pure:
             jitted.append(verdict)
         else:
-            below.setdefault(_whole(verdict, drivers), []).append(verdict)
+            below.setdefault(whole_around(verdict, drivers), []).append(verdict)
     yield from _jitted(jitted, below, library, drivers)
-
-
-def _whole(verdict: Verdict, drivers: frozenset[Place]) -> Call | Line | None:
-    """What would be jitted as a whole: a function around it, or what a line calls."""
-    site = verdict.miss.entry or verdict.miss.call_site
-    line = None if site is None else (site.file, site.line)
-    return call_around(verdict, drivers) or line
 
 
 def _jitted(
@@ -264,19 +255,40 @@ def _jitted(
         elif site is not None:
             sites[site.file, site.line] = site
             rest.setdefault((site.file, site.line), []).append(verdict)
+    done: set[Call | Line] = set()
     for call, members in rest.items():
         traced = (one for one in library if is_below(one, call))
         every = (*members, *below.get(call, ()), *traced)
         again = made_again(every)
-        if len(members) < _MIN_PROGRAMS and not again:
+        if len(members) < _MIN_PROGRAMS and not made_again(members):
             continue
         if len({verdict.miss.function.jax_name for verdict in every}) == 1 and not again:
             continue  # jitting one operation on many arrays gives just as many programs
+        done.add(call)
         root = Root(family="eager", site=sites[call], verdicts=every, certain=again)
         if isinstance(call, Call):
             loops = dict.fromkeys(loop for one in every for loop in call.loops(one))
             root = root.changed(function=call.function, loops=tuple(loops))
         yield root
+    rest_of_libraries = (own for call, own in below.items() if call not in done)
+    yield from _calls_of_libraries(chain.from_iterable(rest_of_libraries), library)
+
+
+def _calls_of_libraries(below: Iterable[Verdict], library: Iterable[Verdict]) -> Iterator[Root]:
+    """Lines that call a library which runs many operations: the call may work in a jitted one."""
+    lines: dict[Line, list[Verdict]] = {}
+    sites: dict[Line, CallSite] = {}
+    for verdict in below:
+        if (site := verdict.miss.entry or verdict.miss.call_site) is not None:
+            sites.setdefault((site.file, site.line), site)
+            lines.setdefault((site.file, site.line), []).append(verdict)
+    for line, members in lines.items():
+        names = {verdict.miss.function.jax_name for verdict in members}
+        spent = sum(verdict.miss.seconds for verdict in members)
+        if len(members) < _MIN_PROGRAMS or len(names) == 1 or spent < _MIN_OF_LIBRARY:
+            continue
+        every = (*members, *(one for one in library if is_below(one, line)))
+        yield Root(family="eager", site=sites[line], verdicts=every, certain=made_again(every))
 
 
 class _Sized(Row):

@@ -45,3 +45,15 @@ def is_only_of_jax(verdict: Verdict) -> bool:
     """Whether NumPy cannot take the place of an operation: a loop, or one that it lacks."""
     miss = verdict.miss
     return bool(miss.bodies) or miss.function.jax_name in _NOT_OF_NUMPY
+
+
+def repeated(members: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Operations that had been compiled before for other arrays."""
+    seen: set[tuple[str, str]] = set()
+    found: list[Verdict] = []
+    for verdict in members:
+        operation = (verdict.miss.run, verdict.miss.function.jax_name)
+        if operation in seen:
+            found.append(verdict)
+        seen.add(operation)
+    return tuple(found)

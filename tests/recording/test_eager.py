@@ -147,7 +147,26 @@ def test_the_layers_of_a_librarys_model_are_no_sizes_of_one_thing(planned: Plann
     made = library(LAYERS)
     found = planned(lambda: made.Model(SIZES).run(SIZES))
     assert found.now.eager.low > 6
-    assert eager(found) == {}
+    assert "eager-sizes" not in eager(found)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.1])
+def test_a_call_of_a_library_that_runs_many_operations_is_asked_about(
+    judge_all: JudgeAll, seconds: float
+) -> None:
+    """Whether it works in a jitted function is not known; where it takes long, it is asked."""
+    operations = ("sin", "cos", "tan", "exp", "log1p", "abs", "sqrt", "floor", "flip", "sort")
+    body = "".join(f"    x = jnp.{name}(x)\n" for name in operations)
+    made = library(f"def solve(x):\n{body}    return x\n")
+    own = module("def main(solve, x):\n    return solve(x)\n")
+    recording, verdicts = judge_all(
+        lambda: own.main(made.solve, np.ones(int(seconds * 1000), np.float32))
+    )
+    for verdict in verdicts:
+        verdict.miss.stages = dict.fromkeys(verdict.miss.stages, seconds / 3)
+    found = plan(recording, verdicts)
+    assert [step.proposal.line for step in found.steps] == ([] if seconds < 0.05 else [2])
+    assert not any(step.worth or step.gone.eager.low for step in found.steps)
 
 
 def test_an_initialisation_is_one_step_whatever_lines_it_runs_through(planned: Planned) -> None:
