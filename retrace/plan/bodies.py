@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator
 
-from retrace.model import Function
+from retrace.model import Function, Value
 from retrace.model.advice import DefineBodyOnce
 from retrace.plan.history import Column, History
 from retrace.plan.replay import Mapped
@@ -55,8 +55,14 @@ def contents(functions: Iterable[Function], names: Collection[str]) -> Hashable:
         variables = {*parts}
         held = (*function.closure, *function.bound, *function.defaults)
         given = (*(one for one in held if one[0] in variables or one[0] in names), *read)
-        found += [(name, one.type, one.text, repr(one.data)) for name, one in given]
+        found += [(name, *_content(one)) for name, one in given]
     return tuple(found)
+
+
+def _content(value: Value) -> tuple[Hashable, ...]:
+    # A function is itself alone, whatever it holds: one that is made again is another argument.
+    own = value.token if value.type == "function" else None
+    return value.type, value.text, repr(value.data), own
 
 
 def are_library_bodies(history: History) -> bool:

@@ -44,11 +44,17 @@ def _partial_pair(history: History) -> tuple[Column, Column] | None:
             numbers = len(set(first.values)), len(set(second.values))
             decides = len(pairs) == max(numbers) >= _MIN_SIZES
             few = min(numbers) >= _MIN_SIZES and 2 * len(pairs) <= numbers[0] * numbers[1]
-            if not (decides or few):
+            if not (decides or few) or not _are_together(history, first, second):
                 continue
             if len(lengths(history, (*first.parts, *second.parts))) > 1:
                 return first, second
     return None
+
+
+def _are_together(history: History, first: Column, second: Column) -> bool:
+    """Whether some call has both arrays, not the one in place of the other."""
+    both = {first.parts[0].path, second.parts[0].path}
+    return any(both <= {leaf.path for leaf in row.miss.key.leaves} for row in history.rows)
 
 
 def lengths(history: History, parts: Sequence[Part]) -> list[Part]:

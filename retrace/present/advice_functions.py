@@ -39,6 +39,11 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"`{maker}` of {where} {does} {quoted(name)} again at each call, and each call "
                 f"compiles it again: nothing to change here; report it to {where}"
             )
+        case model.Library(name=name, package=where, rejits=True):
+            return (
+                f"{quoted(name)} is a method of the same object, which {where} jits again: call "
+                f"what jits it once; if {where} does so at each call, report it there"
+            )
         case model.Library(name=name, package=where, wraps=True):
             return (
                 f"{where} wrapped {quoted(name)} again: create the object that it is passed to "

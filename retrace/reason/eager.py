@@ -45,6 +45,8 @@ _LAYERS = {
     "haiku": ("__call__", "apply_fn"),
 }
 """Methods that apply a layer or a whole model, according to their library."""
+_JOINING = ("concatenate", "stack")
+"""Operations that take any number of arrays; since jax 0.10 `jnp.stack` is one of its own."""
 _COMPILING = ("Jit", "Pmap")
 """Parts of the names of classes whose objects are jitted functions themselves."""
 PURE = ("optax",)
@@ -124,7 +126,7 @@ def same_work(old: Miss, new: Miss) -> bool:
 
 def joins(old: Miss, new: Miss) -> bool:
     """Whether an operation that joins arrays was given a different number of them."""
-    return new.function.jax_name == "concatenate" and (len(old.key.leaves) != len(new.key.leaves))
+    return new.function.jax_name in _JOINING and len(old.key.leaves) != len(new.key.leaves)
 
 
 def keeps_length(miss: Miss, changes: Iterable[Change]) -> bool:

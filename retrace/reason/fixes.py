@@ -94,7 +94,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     if is_of_another_model(cause, evidence):
         return None
     if of_library(cause, miss) or (is_new and made_by_library(miss)):
-        return _library_advice(cause, miss)
+        return _library_advice(cause, miss, evidence.nearest)
     if cause is Cause.CALL_SIGNATURE_CHANGED and (caller := calling_library(miss)):
         package, _, by = caller.partition(":")
         return LibraryPasses(
@@ -128,11 +128,14 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     return found.changed(reading=reading, proof=Proof.MEANING) if reading else found
 
 
-def _library_advice(cause: Cause, miss: Miss) -> Advice:
+def _library_advice(cause: Cause, miss: Miss, nearest: Miss | None) -> Advice:
     function = miss.function
     package = package_of(function.file)
     receiver = function.receiver if cause is Cause.METHOD_REBOUND else None
-    holder = "" if receiver is None else receiver.type.rpartition(".")[2]
+    before = None if nearest is None else nearest.function.receiver
+    known = None if receiver is None or before is None else receiver.object
+    is_same = known is not None and before is not None and known == before.object
+    holder = "" if receiver is None or is_same else receiver.type.rpartition(".")[2]
     if function.kind is Kind.CALLABLE:
         holder = function.name  # whoever created it, it is an object and no function
     return Library(
@@ -140,6 +143,7 @@ def _library_advice(cause: Cause, miss: Miss) -> Advice:
         package=package,
         holder=holder,
         maker=made_in_call(miss),
+        rejits=is_same,
         proof=Proof.MEANING,
     )
 

@@ -18,7 +18,7 @@ import pytest
 from flax.training.train_state import TrainState  # pyright: ignore[reportMissingTypeStubs]
 
 from retrace.causes import Cause
-from retrace.model.advice import JitAndPass, ToArgument, ToArray
+from retrace.model.advice import FewSizes, JitAndPass, Library, ToArgument, ToArray
 from retrace.plan.order import plan
 from retrace.plan.step import Plan, Step
 from retrace.present.plan_sizes import size_lines
@@ -279,3 +279,72 @@ def test_one_call_that_compiles_long_is_pointed_out(judge_all: JudgeAll) -> None
 
     assert told(0.1) == ""
     assert "retrace slow" in told(9.0)
+
+
+def test_what_a_line_joins_in_ever_other_numbers_is_not_told_to_be_jitted(
+    judge_all: JudgeAll,
+) -> None:
+    """One jitted function would compile for each number of arrays as well."""
+    own = module("""
+def stacked(arrays):
+    return jnp.stack(arrays)
+def roll():
+    for length in range(3, 9):
+        stacked([jnp.zeros(4)] * length), stacked([jnp.zeros(())] * length)
+""")
+    verdicts = judge_all(own.roll)[1]
+    told = [one.fix for one in verdicts if one.miss.function.jax_name in ("stack", "concatenate")]
+    assert sum(isinstance(one, FewSizes) and one.joined for one in told) >= 4
+
+
+def test_arrays_in_place_of_each_other_are_not_padded_together(planned: Planned) -> None:
+    @jax.jit
+    def predict(data: Any) -> Any:
+        return jnp.tanh(data[0] if isinstance(data, tuple) else data)
+
+    def program() -> None:
+        for size in (1, 2, 3, 5, 8, 13):
+            predict(ones(size))
+            predict((ones(size),))
+
+    assert all(step.proposal.pairs is None for step in planned(program).steps)
+
+
+def test_a_method_that_a_library_jits_again_is_not_one_of_a_new_object(
+    judge_all: JudgeAll,
+) -> None:
+    made = library("""
+class Model:
+    def step(self, x):
+        return x * 2
+    def compile(self):
+        self.run = jax.jit(self.step)
+    def fit(self, x):
+        self.run(x)
+""")
+
+    def program() -> None:
+        model = made.Model()
+        for _ in range(3):
+            model.compile()
+            model.fit(ones(3))
+
+    told = judge_all(program)[1][-1].fix
+    assert isinstance(told, Library)
+    assert told.rejits and not told.holder
+
+
+def test_a_loop_over_a_function_that_is_new_at_each_call_is_not_jitted_once_for_it(
+    planned: Planned,
+) -> None:
+    own = module("""
+def search(f, x):
+    df = jax.grad(f)
+    return jax.lax.while_loop(lambda s: abs(f(s)) > 1e-3, lambda s: s - f(s) / df(s), x)
+def run():
+    global number
+    for number in (2.0, 3.0, 5.0, 7.0):
+        search(lambda x: x**2 - number, 9.0)
+""")
+    found = planned(own.run)
+    assert not any(one.proposal.changes[0].family == "bodies" for one in found.steps)

@@ -39,6 +39,8 @@ class Library(Advice):
     """The class of the object that a method is bound to, if the object changes each time."""
     maker: str = ""
     """The library's function that was running and creates the function at each call."""
+    rejits: bool = False
+    """Whether it is the method of one and the same object, which the library jits again."""
     wraps: bool = False
     """Whether the user's function stays and the library creates a wrapper around it."""
     is_body: bool = False
