@@ -195,6 +195,9 @@ def _pass_traced(history: list[Verdict]) -> None:
 
 def _unify_functions(history: list[Verdict]) -> None:
     """A function argument that is created again, over the same value and over another one."""
+    # Comparing the programs takes longest, and for most functions it is not needed.
+    if not any(isinstance(one.fix, ReuseObject | PassHeld | ToArgument) for one in history):
+        return
     held: dict[str, list[PassHeld | ToArgument]] = defaultdict(list)
     for one in _advice_of_kind(history, PassHeld):
         for path in one.paths:
