@@ -49,7 +49,9 @@ def ran(program: Program) -> Ran:
     with tempfile.TemporaryDirectory() as folder:
         writer = begin_file(Path(folder))
         try:
-            results = program()
+            # Otherwise an accelerator gives other digits for each size of a product.
+            with jax.default_matmul_precision("highest"):
+                results = program()
         finally:
             session().detach(writer)
         recording = read([Path(folder)])
