@@ -24,10 +24,10 @@ from retrace.model.advice import (
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.candidate import VALUES, Candidate
-from retrace.plan.eager import Root
 from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
+from retrace.plan.root import Root
 from retrace.plan.step import Change, Proposal, Sizes
 from retrace.reason.cards import card
 from retrace.reason.traits import passing_library

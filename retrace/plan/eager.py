@@ -10,24 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Literal, TypeAlias
 
 from retrace.causes import Cause
-from retrace.model import CallSite, Listing, ShapeChange, Verdict
+from retrace.model import CallSite, Listing, Verdict
 from retrace.model.advice import (
-    Advice,
     AtImport,
     EnableJit,
-    FewSizes,
     InCallback,
     JitInit,
     Library,
     LibraryCall,
     Proof,
-    Sure,
 )
-from retrace.model.record import Record
-from retrace.model.row import Row
 from retrace.plan.calls import (
     Call,
     Place,
@@ -39,14 +33,9 @@ from retrace.plan.calls import (
     works_inside,
 )
 from retrace.plan.operations import is_only_of_jax, made_again, repeated
-from retrace.reason.eager import joins, keeps_length, new_body, of_caller
-from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
-
-Line: TypeAlias = tuple[str, int]
-"""A file and a line in it."""
-Family: TypeAlias = Literal[
-    "eager", "eager-sizes", "eager-callback", "eager-init", "eager-import", "eager-disabled"
-]
+from retrace.plan.root import Family, Line, Root
+from retrace.plan.sized_lines import SizedLine, gathered, sized_line
+from retrace.reason.eager import of_caller
 
 _MIN_REPEATS = 3
 """Minimum number of programs for one operation on a line to count as repeated."""
@@ -56,46 +45,6 @@ _MIN_LOOPS = 2
 """Minimum number of times that a line compiled a library's loop again."""
 _MIN_OF_LIBRARY = 0.5
 """Seconds of a library's operations from which to ask whether its call can be jitted."""
-_MIN_SAVED = 0.05
-"""Seconds that must certainly be saved for a step to be worthwhile."""
-
-
-class Root(Record):
-    """Eager operations with one cause, in all processes."""
-
-    family: Family
-    site: CallSite
-    verdicts: tuple[Verdict, ...]
-    certain: tuple[Verdict, ...]
-    """The misses that are certainly gone if the advice is followed."""
-    advice: Advice | None = None
-    function: str | None = None
-    """The user's function that contains the lines; None for a single line or a library."""
-    lines: int = 1
-    """The number of the user's lines that run the operations."""
-    loops: tuple[Line, ...] = ()
-    """The Python loops inside the function that run them."""
-    traced: bool = False
-    """Whether one of the lines also runs inside a trace, where NumPy does not work."""
-    only_jax: bool = False
-    """Whether an operation is a loop or something else that NumPy does not have."""
-
-    @property
-    def worth(self) -> bool:
-        """Whether the certain saving is large enough.
-
-        While `jit` is disabled nothing shows what belongs to a jitted function, but there is
-        nothing else to change either.
-        """
-        counted = self.verdicts if self.family == "eager-disabled" else self.certain
-        return sum(verdict.miss.seconds for verdict in counted) >= _MIN_SAVED
-
-    @property
-    def sure(self) -> Sure:
-        """How sure it is that the advice works as promised."""
-        if self.advice is not None:
-            return self.advice.sure
-        return "likely" if self.family == "eager-sizes" and not self.only_jax else "ask"
 
 
 def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Iterator[Root]:
@@ -211,14 +160,14 @@ def _own(
     What libraries run and trace below such a function goes away with it.
     """
     jitted: list[Verdict] = []
-    of_sizes: list[_Sized] = []
+    of_sizes: list[SizedLine] = []
     for members in lines.values():
-        site, again = members[0].miss.call_site, of_many_sizes(members)
-        if again and site is not None:
-            of_sizes.append(_Sized(site, members, again, _sizes(again)))
-        else:
+        line = sized_line(members)
+        if line is None:
             jitted += members
-    by_sizes = list(_gathered(of_sizes, list(filter(None, map(sized, inside.values())))))
+        else:
+            of_sizes.append(line)
+    by_sizes = list(gathered(of_sizes, inside.values()))
     yield from by_sizes
     taken = {verdict.miss.id for root in by_sizes for verdict in root.verdicts}
     below: dict[Call | Line | None, list[Verdict]] = {}
@@ -289,112 +238,3 @@ def _calls_of_libraries(below: Iterable[Verdict], library: Iterable[Verdict]) ->
             continue
         every = (*members, *(one for one in library if is_below(one, line)))
         yield Root(family="eager", site=sites[line], verdicts=every, certain=made_again(every))
-
-
-class _Sized(Row):
-    """A line where an operation was compiled for several sizes."""
-
-    site: CallSite
-    members: list[Verdict]
-    again: tuple[Verdict, ...]
-    sizes: frozenset[object]
-
-    @property
-    def joins(self) -> bool:
-        """Whether the operation joins a different number of arrays each time."""
-        nearest = (verdict.nearest for verdict in self.again)
-        pairs = zip(nearest, self.again, strict=True)
-        return all(old is not None and joins(old, new.miss) for old, new in pairs)
-
-    @property
-    def picks(self) -> str:
-        """What picks another number of elements each time, if something does."""
-        return picked(self.members, self.again)
-
-    @property
-    def loops(self) -> bool:
-        """Whether it is a loop, which is to be padded in another way."""
-        return all(verdict.miss.bodies for verdict in self.again)
-
-
-def _gathered(found: list[_Sized], inside: list[tuple[Verdict, ...]]) -> Iterator[Root]:
-    """Group lines that get the same sizes, such as those of one growing array, into one cause.
-
-    Padding that array where it is created also gives library calls fewer sizes. Library calls
-    whose sizes occur on no line of the user's are left out.
-    """
-    found.sort(key=lambda one: len(one.sizes), reverse=True)
-    gathered: list[list[_Sized]] = []
-    for one in found:
-        for group in gathered:
-            leader = group[0]
-            if (
-                one.site.file == leader.site.file
-                and one.sizes
-                and one.sizes <= leader.sizes
-                and not (one.joins or leader.joins)
-                and one.loops == leader.loops
-            ):
-                group.append(one)
-                break
-        else:
-            gathered.append([one])
-    for group in gathered:
-        costliest = max(group, key=lambda one: sum(v.miss.seconds for v in one.again))
-        members = [verdict for one in group for verdict in one.members]
-        again = tuple(verdict for one in group for verdict in one.again)
-        also = [_with_same_sizes(line, group[0]) for line in inside]
-        inside = [line for line, own in zip(inside, also, strict=True) if not own]
-        members += [verdict for own in also for verdict in own]
-        number = len(group) + sum(map(bool, also))
-        loop = group[0].loops
-        bodies = (new_body(verdict.miss, verdict.nearest) for verdict in again)
-        body = next(filter(None, bodies), None) if loop else None
-        advice = None
-        if loop:
-            captured = all(keeps_length(one.miss, one.changes) for one in again)
-            advice = FewSizes(loop=True, captured=captured, body=body, proof=Proof.MEANING)
-        if group[0].joins:
-            advice = FewSizes(joined=True)  # NumPy joins any number of arrays
-        elif not loop and any(one.program is not None and one.program.draws for one in again):
-            advice = FewSizes(draws=True, proof=Proof.MEANING)
-        elif not loop and (picking := [one for one in group if one.picks]):
-            costliest = picking[0]
-            advice = FewSizes(picks=costliest.picks, proof=Proof.KEY)
-        elif not loop and grows_evenly(again):
-            advice = FewSizes(grows=True, proof=Proof.KEY)
-        elif not loop and are_doubled(again):
-            advice = FewSizes(doubled=True, proof=Proof.MEANING)
-        yield Root(
-            family="eager-sizes",
-            site=costliest.site,
-            verdicts=tuple(members),
-            certain=again,
-            advice=advice,
-            lines=number,
-        )
-
-
-def _with_same_sizes(line: tuple[Verdict, ...], leader: _Sized) -> tuple[Verdict, ...]:
-    """Operations that a library ran again on this line, for sizes of the leading line only."""
-    site = line[0].miss.call_site
-    if site is None or site.file != leader.site.file:
-        return ()
-    own = tuple(one for one in line if (sizes := _sizes((one,))) and sizes <= leader.sizes)
-    return own if len(own) >= _MIN_REPEATS else ()
-
-
-def _sizes(again: tuple[Verdict, ...]) -> frozenset[object]:
-    """The sizes of axes whose changes made operations compile again.
-
-    An operation whose arrays stay as they are may get its sizes as parameters, as a slice does.
-    """
-    of_arrays = frozenset(
-        repr(size)
-        for verdict in again
-        for change in verdict.changes
-        if isinstance(change, ShapeChange)
-        for _, *pair in change.resized or ()
-        for size in pair
-    )
-    return of_arrays or frozenset(sizes_of(again))

@@ -13,12 +13,13 @@ from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import PASSED_BY_CALLER, candidates
 from retrace.plan.data import Data
-from retrace.plan.eager import Root, roots
+from retrace.plan.eager import roots
 from retrace.plan.greedy import Choice, Greedy
 from retrace.plan.history import table
 from retrace.plan.joint import joined
 from retrace.plan.ledger import Ledger, outermost
 from retrace.plan.replay import Replay
+from retrace.plan.root import Root
 from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
 from retrace.reason.precedence import cause_of_function
