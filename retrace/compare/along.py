@@ -9,9 +9,9 @@ results.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from retrace.compare.axes import Effect, arity, effect, equation
+from retrace.compare.axes import Effect, Equation, arity, effect, equation
 from retrace.compare.equation import inner
 from retrace.compare.from_end import indices_from_end
 from retrace.compare.source_lines import place
@@ -59,6 +59,10 @@ class Along(Row):
     ends: tuple[int, ...] = ()
     """The axes of the results on which added rows come last, if they do in all results that have
     them. Empty if that is not so, as where the result of `jnp.repeat` is twice as long."""
+    filled: tuple[Frame | None, ...] = ()
+    """The user's lines that look up rows by padded indices, and get NaN for one past the end."""
+    added: tuple[Frame | None, ...] = ()
+    """Those that add rows where padded indices say."""
 
     @property
     def draws(self) -> bool:
@@ -93,6 +97,8 @@ class Along(Row):
             self.counts or other.counts,
             self.twice or other.twice,
             _same_ends([one.ends for one in (self, other) if one.returned]),
+            tuple(dict.fromkeys((*self.filled, *other.filled)))[:_MAX_STEPS],
+            tuple(dict.fromkeys((*self.added, *other.added)))[:_MAX_STEPS],
         )
 
 
@@ -100,6 +106,8 @@ UNKNOWN = Along(whole=False)
 
 EXTREMES = frozenset(("argmax", "argmin", "reduce_max", "reduce_min"))
 """Operations in which only the least or the greatest value of a type changes no result."""
+ADDS_AT = ("scatter-add", "scatter_add")
+"""What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 
 
 class _Done(NamedTuple):
@@ -108,6 +116,8 @@ class _Done(NamedTuple):
     effect: Effect
     primitive: str | None
     dtype: str = ""
+    indices: Literal["", "look up", "add"] = ""
+    """What padded indices are for, if JAX treats one past the end in its own way."""
 
 
 def is_drawn_by_position(key: Key) -> bool:
@@ -161,11 +171,14 @@ class _Walk:
         for index, what in enumerate(self._equations(old, new, before, after)):
             if what is None:
                 return UNKNOWN
-            done, name, dtype = what
+            done, name, dtype, indices = what
+            at = _own(place(new, index)) or outer or place(new, index)
+            if indices:
+                of_indices = Along(filled=(at,)) if indices == "look up" else Along(added=(at,))
+                found = found.union(of_indices)
             if done == "unknown":
                 found = found._replace(whole=False)
             elif done != "nothing" and not (name is None and index in self._from_end(new)):
-                at = _own(place(new, index)) or outer or place(new, index)
                 step = (Step(name, at, dtype),)
                 found = found.union(Along(step) if done == "masked" else Along(ordered=step))
             if "@" in new.equations[index]:
@@ -175,6 +188,8 @@ class _Walk:
         resized = [(before[wire], after[wire]) for wire in wires if before[wire] != after[wire]]
         twice = any(len(_resized(*types)) > 1 for types in resized)
         found = found._replace(returned=bool(resized), twice=twice)
+        if depth == 0 and not _takes_indices(old, new):
+            found = found._replace(added=())  # the program counts them itself
         if found.ordered or not found.whole:
             return found
         # Rows keep their places: where a result has the sizes of an argument, it has its rows.
@@ -226,7 +241,7 @@ class _Walk:
         if by_size:
             return _Done(done, None)
         dtype = types[0][1].partition("[")[0] if types and one.name in EXTREMES else ""
-        return _Done(done, one.name, dtype)
+        return _Done(done, one.name, dtype, _indices(one))
 
     def _sub_programs(
         self, old: Listing, new: Listing, index: int, depth: int, around: Frame | None
@@ -241,6 +256,21 @@ class _Walk:
             if before.id != after.id:
                 found = found.union(self.programs(before, after, depth + 1, around))
         return found
+
+
+def _indices(one: Equation) -> Literal["", "look up", "add"]:
+    if len(one.given) < 2 or not one.given[1].axes:
+        return ""
+    if one.name in ADDS_AT:
+        return "add"
+    fills = one.name == "gather" and "FILL" in one.old.get("mode", "")
+    return "look up" if fills and one.old.get("fill_value") != "0" else ""  # 0 in derivatives
+
+
+def _takes_indices(old: Listing, new: Listing) -> bool:
+    """Whether an array that would be padded is of integers."""
+    pairs = zip(old.inputs, new.inputs, strict=True)
+    return any(new.startswith(("i", "u")) for old, new in pairs if old != new)
 
 
 def _resized(old: str, new: str) -> dict[int, tuple[str, str]]:

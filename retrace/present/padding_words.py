@@ -24,8 +24,7 @@ def masked(along: Along, lengths: int = 1) -> str:
             return "no result depends on the added rows"
         return f"{_cut(along, lengths, 'drop')}: no other row depends on them"
     text = _masked(along)
-    if any(one.primitive in _ADDS_AT for one in along.masked):
-        text = f"{text}; give padded indices a number past the end, which JAX drops by default"
+    text += _past_the_end(along)
     if any(one.primitive in _SOLVES for one in along.ordered):
         # Masks behind it come too late: a solution mixes the rows.
         text = (
@@ -37,6 +36,23 @@ def masked(along: Along, lengths: int = 1) -> str:
         rows_matter = along.masked or along.ordered or not along.whole
         text = f"{text}; {count}" if rows_matter else count
     return f"{text}; {_cut(along, lengths, 'cut off')}" if along.returned else text
+
+
+def _past_the_end(along: Along) -> str:
+    """Which padded indices JAX would ignore, and which not."""
+    # The derivative of a lookup adds at the same line; it adds 0 for what is masked behind it.
+    looking_up = set(map(_at_line, along.filled))
+    adding = [Step("scatter-add", at) for at in along.added if _at_line(at) not in looking_up]
+    if not adding:
+        return ""
+    past_end = "a number past the end, which JAX drops by default"
+    if not along.filled:
+        return f"; give padded indices {past_end}"
+    lookups = steps_of([Step("gather", place) for place in along.filled])
+    return (
+        f"; give padded indices of {steps_of(adding)} {past_end}, but those of {lookups} one "
+        "that exists: it gives NaN for others"
+    )
 
 
 def _cut(along: Along, lengths: int, verb: str) -> str:
@@ -75,8 +91,6 @@ def _masked(along: Along) -> str:
 _MAX_PLACES = 12
 """Each place that is not named changes results in silence."""
 _SOLVES = ("cholesky", "lu", "triangular_solve")
-_ADDS_AT = ("scatter-add", "scatter_add")
-"""What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 
 _NEUTRAL = {"reduce_and": "True", "reduce_prod": "1"}
 """What changes no result, for operations that are neither sums nor extremes."""
@@ -148,6 +162,10 @@ def steps_of(steps: Sequence[Step], most: int = 2) -> str:
     ]
     more = [f"{len(places) - most:,} more"] if len(places) > most else []
     return listed([*texts, *more], most + 1)
+
+
+def _at_line(place: Frame | None) -> tuple[str, int] | None:
+    return place and (place.file, place.line)
 
 
 def _file(place: Frame | None) -> str:

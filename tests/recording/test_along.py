@@ -505,3 +505,47 @@ def test_a_softmax_over_padding_alone_has_finite_gradients() -> None:
     v = jnp.ones((_LARGE, 1))
     assert np.isfinite(jax.grad(loss)(v, jnp.finfo(v.dtype).min)).all()
     assert not np.isfinite(jax.grad(loss)(v, -jnp.inf)).all()
+
+
+def _summed(messages: Any, receivers: Any) -> Any:
+    return jax.ops.segment_sum(messages, receivers, num_segments=4)
+
+
+def _looked_up(table: Any, senders: Any, mask: Any) -> Any:
+    rows = jnp.tanh(jnp.take(table, senders, axis=0))
+    return jnp.where(mask[:, None], rows, 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "past_the_end", "to_rows_that_exist"),
+    [
+        (lambda t, s, r, m: _summed(r * m, r), True, False),
+        (jax.grad(lambda t, s, r, m: _looked_up(t, s, m).sum()), False, False),
+        (jax.grad(lambda t, s, r, m: (_summed(_looked_up(t, s, m), r) ** 2).sum()), True, True),
+    ],
+    ids=["rows are added at padded indices", "rows are looked up", "both"],
+)
+def test_padded_indices_go_past_the_end_only_where_rows_are_added(
+    judge_all: JudgeAll,
+    function: Callable[..., Any],
+    past_the_end: bool,
+    to_rows_that_exist: bool,
+) -> None:
+    step = jax.jit(function)
+    table = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    edges = np.arange(9) % 4
+
+    def called(size: int, padded: int = 0) -> Any:
+        mask = np.arange(size + padded) < size
+        senders, receivers = (
+            np.pad(edges[:size], (0, padded), constant_values=value)
+            for value in (0 if to_rows_that_exist or not past_the_end else 4, 4)
+        )
+        return step(table, senders, receivers, mask)
+
+    recording, verdicts = judge_all(lambda: [called(size) for size in (9, 7, 5)])
+    (padding,) = plan(recording, verdicts).steps
+    said = sentence(padding.proposal)
+    assert ("past the end" in said) is past_the_end
+    assert ("that exists" in said) is to_rows_that_exist
+    np.testing.assert_allclose(called(5, 4), called(5), 1e-5)
