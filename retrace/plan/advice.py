@@ -23,7 +23,8 @@ from retrace.model.advice import (
     ToArray,
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
-from retrace.plan.candidate import VALUES, Candidate
+from retrace.plan.candidate import Candidate
+from retrace.plan.edits import VALUES
 from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at

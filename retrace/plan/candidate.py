@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from retrace.causes import Cause
-from retrace.model import Function, Kind, Listing, Verdict
+from retrace.model import Kind, Listing, Verdict
 from retrace.model.advice import (
+    CompareByValue,
     JitAndPass,
     JitForEach,
     LeaveOutValue,
@@ -20,7 +20,7 @@ from retrace.model.advice import (
     ToArgument,
     TripsInProgram,
 )
-from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, passed
+from retrace.model.parts import OF_ARGUMENTS, passed
 from retrace.plan.bodies import (
     are_library_bodies,
     around_each,
@@ -28,14 +28,15 @@ from retrace.plan.bodies import (
     is_jitted_around,
     with_own_call,
 )
+from retrace.plan.edits import VALUES, Edits, edit
 from retrace.plan.enclosing import enclosing
 from retrace.plan.history import Column, History
-from retrace.plan.programs import classes, have_own_programs
+from retrace.plan.programs import classes, have_own_programs, with_same_contents
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
+from retrace.reason.held import is_below
 from retrace.reason.values import is_plain_type
 
-VALUES = (*OF_ARGUMENTS, "meta")
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
 """Families where the programs show which values could share one program."""
 PASSED_BY_CALLER = (
@@ -77,11 +78,11 @@ class Candidate:
 def candidates(histories: list[History], listings: Mapping[str, Listing]) -> list[Candidate]:
     """All possible changes except sizes and eager operations, which are handled elsewhere."""
     found: dict[Hashable, Candidate] = {}
-    edits = _Edits()
+    edits = Edits()
     for history in histories:
         families = Counter(column.family for column in history.columns)
         for column in history.columns:
-            edits.join(_edit(history, column, families), history, column)
+            edits.join(edit(history, column, families), history, column)
     for index, history in enumerate(histories):
         families = Counter(column.family for column in history.columns)
         for number, column in enumerate(history.columns):
@@ -97,7 +98,7 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if column.family in ("tree", "meta") and _is_decided(history, column):
                 continue
-            key = edits.of(_edit(history, column, families))
+            key = edits.of(edit(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
     for candidate in found.values():
@@ -143,6 +144,8 @@ def _take(
     shared, constants = classes(history, column, listings)
     candidate.constants = candidate.constants or constants
     mapped = tuple(shared.of(value) for value in range(number))
+    if column.family in VALUES and _is_compared(history, column):
+        mapped, constants = with_same_contents(history, column, mapped), False
     programs = len(set(mapped))
     if column.family in VALUES:
         if programs == number or (programs > 1 and _is_rolled(history, column)):
@@ -167,6 +170,18 @@ def _take(
     if column.family == "bodies" and (constants or is_jitted_around(history)):
         candidate.at[at] = around = around_each(history, column, mapped)
         candidate.certain[at] = tuple(with_own_call(around))
+
+
+def _is_compared(history: History, column: Column) -> bool:
+    """Whether the advice is to compare these objects by value, with all that they hold."""
+    fixes = [row.fix for row in history.rows if row.fix is not None]
+    compared = [
+        one
+        for one in fixes
+        if isinstance(one, CompareByValue) or (isinstance(one, LeaveOutValue) and one.read_by)
+    ]
+    paths = {path for one in compared for path in one.paths}
+    return any(path in column.paths or is_below(path, column.paths) for path in paths)
 
 
 def _is_rolled(history: History, column: Column) -> bool:
@@ -260,101 +275,6 @@ def _kept(history: History, column: Column, mapped: Mapped) -> Mapped:
     if few or leaves_out:
         return tuple(kept)
     return mapped
-
-
-def _edit(history: History, column: Column, families: Counter[str]) -> Hashable:
-    """A key that is equal for all columns that a single edit by the user affects."""
-    function, family = history.function, column.family
-    if family == "clear" and column.paths == ("jax.clear_caches",):
-        return (family,)
-    if family == "again":
-        return (family, function.site)
-    if family in OF_CONTEXT:
-        return (family, column.paths)
-    if family in ("function", "code"):
-        return (family, *_makers(function, history))
-    if (
-        (line := _line(history, column)) is not None
-        and family in _OF_LINE
-        and families[family] == 1
-    ):
-        return (family, line)
-    return (family, function.site, history.rows[0].miss.derived, column.paths)
-
-
-class _Edits:
-    """Merges changes that one edit makes at once.
-
-    An optimizer that is a static argument of `init`, `ask` and `tell` is created once for all of
-    them; a state that reaches two functions with Python numbers in it is created once.
-    """
-
-    def __init__(self) -> None:
-        self._joined: dict[Hashable, Hashable] = {}
-        self._owners: dict[Hashable, Hashable] = {}
-
-    def join(self, edit: Hashable, history: History, column: Column) -> None:
-        """Note that the edit changes this column; merge edits that change the same thing."""
-        for thing in _things(history, column):
-            owner = self._owners.setdefault(thing, edit)
-            if (one := self.of(owner)) != (other := self.of(edit)):
-                self._joined[other] = one
-
-    def of(self, edit: Hashable) -> Hashable:
-        """The edit that this one was merged into."""
-        while (other := self._joined.get(edit)) is not None:
-            edit = other
-        return edit
-
-
-def _things(history: History, column: Column) -> Iterator[Hashable]:
-    """The objects of the user's program that the column is about, whatever they are passed to."""
-    if column.family in VALUES:
-        for part in column.parts:
-            for row in range(len(history.rows)):
-                token = history.value(row, part)
-                if isinstance(token, str) and _OBJECT.fullmatch(token):
-                    yield history.run, token
-    elif column.family == "bodies":
-        for body in {body.site for row in history.rows for body in row.miss.bodies}:
-            yield "body", body
-    elif column.family == "function" and history.function.kind is not Kind.OP:
-        yield "body", history.function.site  # a jitted body is also traced on its own
-    elif column.family in _OF_LEAVES and all(map(_MEMBER.search, column.paths)):
-        sites = [row.miss.call_site for row in history.rows if row.miss.call_site is not None]
-        own = {(site.file, site.function) for site in sites if not site.in_library}
-        if len(own) == 1 and not any(row.miss.nested for row in history.rows):
-            yield column.family, *own, column.paths
-
-
-_OBJECT = re.compile(r"#\d+ #\d+")
-"""The token of an object: its class and the object itself."""
-_OF_LEAVES = ("dtype", "weak_type")
-_MEMBER = re.compile(r"[.\[]")
-"""Matches the path of an array inside a container."""
-_OF_LINE = ("dtype", "weak_type", "sharding", "tree", "signature")
-
-
-def _makers(function: Function, history: History) -> Iterator[Hashable]:
-    """The factory that creates several functions, or else the function itself."""
-    maker = function.qualname.rpartition(".<locals>.")[0]
-    callers = {v.miss.call_site.function for v in history.rows if v.miss.call_site is not None}
-    yield function.file
-    if maker and maker.rpartition(".")[2] not in callers and not function.in_library:
-        yield maker
-        return
-    yield function.site
-    yield function.wrappers
-
-
-def _line(history: History, column: Column) -> Hashable:
-    """The user's line that all misses of the column came from, not counting the first."""
-    lines = {
-        (verdict.miss.call_site.file, verdict.miss.call_site.line)
-        for verdict, value in zip(history.rows, column.values, strict=True)
-        if value and verdict.miss.call_site is not None and not verdict.miss.nested
-    }
-    return next(iter(lines)) if len(lines) == 1 else None
 
 
 def _is_decided(history: History, column: Column) -> bool:

@@ -12,6 +12,7 @@ from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
 from retrace.model.parts import OF_ARGUMENTS, passed
 from retrace.plan.history import ABSENT, Column, History, Part
+from retrace.plan.replay import Mapped
 from retrace.reason.evidence import is_arrays
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
@@ -154,6 +155,23 @@ def _between(old: Miss, new: Miss, listings: Mapping[str, Listing]) -> str | Non
         return "identical"
     before, after = listings.get(a.listing or ""), listings.get(b.listing or "")
     return None if before is None or after is None else compare(before, after, listings).kind
+
+
+def with_same_contents(history: History, column: Column, mapped: Mapped) -> Mapped:
+    """Values that share a program and whose contents are equal, as a comparison by value finds.
+
+    Args:
+        history: the misses.
+        column: its static values or tree fields.
+        mapped: what the values become if the program alone decides.
+    """
+    first: dict[Hashable, int] = {}
+    found: list[int] = []
+    for value, shared_with in enumerate(mapped):
+        miss = history.rows[column.values.index(value)].miss
+        held = tuple(_held(miss, part) for part in column.parts)
+        found.append(first.setdefault((shared_with, held), value))
+    return tuple(found)
 
 
 def _join_unseen(

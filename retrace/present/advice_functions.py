@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice, OfFunction, Proof, What
+from retrace.present.advice_values import AS_ARRAY
 from retrace.present.words import names, quoted
 
 
@@ -98,8 +99,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             )
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
-                f"keep one {quoted(type_)} object, or pass what differs to {quoted(name)} as "
-                "arguments: JAX compiles one program per object"
+                f"keep one {quoted(type_)} object and pass what differs, if anything, to "
+                f"{quoted(name)} as arguments: JAX compiles one program per object"
             )
         case model.OneReceiver(type=type_):
             return (
@@ -288,7 +289,7 @@ def _for_each(advice: model.JitForEach) -> str:
         return (
             f"create the optimizer of {quoted(advice.name)} once with "
             "`optax.inject_hyperparams`, which keeps what differs as arrays in its state, set it "
-            f"there, and jit its {quoted(advice.name)} once; or {text}"
+            f"there, {AS_ARRAY}, and jit its {quoted(advice.name)} once; or {text}"
         )
     if advice.same:
         text = (
@@ -341,8 +342,8 @@ def _and_pass(advice: model.JitAndPass) -> str:
     if advice.inject:
         ways.append(
             f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
-            "is then set in the optimizer's state (name arguments that are functions, like "
-            "`mask`, in `static_args`)"
+            f"is then set in the optimizer's state, {AS_ARRAY} (name arguments that are "
+            "functions, like `mask`, in `static_args`)"
         )
     if not ways and advice.functions:
         them = "it is" if len(advice.functions) == 1 else "they are"

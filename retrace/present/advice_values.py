@@ -9,6 +9,8 @@ from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
 from retrace.present.words import listed, names, quoted
 
+AS_ARRAY = "with its dtype, as `np.float32(value)`"
+"""How to set a hyperparameter: a Python number would be weakly typed, with its own program."""
 _MAX_VALUES = 4
 _MAX_VALUE_LENGTH = 20
 
@@ -20,10 +22,18 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
     asks = advice.proof is Proof.MEANING
     match advice:
         case model.LeaveOutValue(name=name):
+            if advice.read_by:
+                depends = "depends" if len(advice.read_by) == 1 else "depend"
+                return (
+                    f"{quoted(name)} gives the same program for both values of {who}, but "
+                    f"{names(advice.read_by)} {depends} on {it}: pass {quoted(name)} what it "
+                    "reads, in place of the whole object"
+                )
             where = "the tree's static data" if advice.in_tree else "the static arguments"
+            reader = f"{quoted(name)}{' or another jitted function' if advice.of_object else ''}"
             text = (
-                f"leave {who} out of {where} unless {quoted(name)} reads {it}: the program is "
-                "the same for both values"
+                f"leave {who} out of {where} unless {reader} reads {it}: the program is the same "
+                "for both values"
             )
             if advice.type is not None:
                 text += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
@@ -51,7 +61,12 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             kept = f"for each setting keep one {one}" if advice.varies else f"keep one {one}"
             return f"{kept} and reuse it as {who}: {package} treats a new one as different"
         case model.CompareByValue(type=type_, held=held):
-            if advice.varies and not held:
+            if advice.varies and (held or advice.alone):
+                return (
+                    f"keep one {quoted(type_)} object for all that hold the same, and pass that "
+                    f"as {who}: calls pass others with other contents too"
+                )
+            if advice.varies:
                 return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"
             text = f"pass the same {quoted(type_)} object as {who} every time"
             if advice.alone:
@@ -126,8 +141,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.InjectHyperparams(holder=holder):
             return (
                 f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps "
-                f"{who} as an array in the optimizer's state, and set it there; name its "
-                "arguments that are functions, like `mask`, in `static_args`"
+                f"{who} as an array in the optimizer's state, and set it there, {AS_ARRAY}; name "
+                "its arguments that are functions, like `mask`, in `static_args`"
             )
         case model.DefineOnce(classes=classes):
             return (
@@ -143,11 +158,13 @@ def _held(advice: model.PassHeld, who: str) -> str:
     if advice.of:
         leaves = "leaves" if len(advice.held) > 1 else "a leaf"
         arguments = "arguments" if len(advice.held) > 1 else "an argument"
+        besides = names(advice.besides)
+        static = f", {besides} as static data" if besides else ""
         return (
             f"{who} is another {quoted(advice.of)} over other arrays, which the program holds: "
-            f"register the class as a pytree with {held} as {leaves}, and {who} is no longer "
-            f"static; or keep one object and pass {held} as {arguments}, since by itself it "
-            "goes on with its first arrays"
+            f"register the class as a pytree with {held} as {leaves}{static}, and {who} is no "
+            f"longer static; or keep one object{f' for each {besides}' if besides else ''} and "
+            f"pass {held} as {arguments}, since by itself it goes on with its first arrays"
         )
     if held:
         return (

@@ -10,7 +10,7 @@ from retrace.plan.step import Step
 from retrace.present.amounts import number, spent
 from retrace.present.missing import cut_json
 from retrace.present.plan_json import amount_json
-from retrace.present.plan_words import title
+from retrace.present.plan_titles import title
 from retrace.present.runs import Row, Section
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, place, seconds

@@ -12,7 +12,8 @@ from retrace.plan.sizes import Choice
 from retrace.plan.step import Pairs, Plan, Proposal, Sizes, Step
 from retrace.plan.warm import Warmth
 from retrace.present.missing import cut_json
-from retrace.present.plan_words import sentence, titles
+from retrace.present.plan_titles import titles
+from retrace.present.plan_words import sentence
 
 SCHEMA = "retrace-plan/1"
 """The number grows when a field changes its meaning; new fields do not change it."""

@@ -12,7 +12,8 @@ from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.missing import unfinished, warned
 from retrace.present.plan_sizes import size_lines
-from retrace.present.plan_words import sentence, titles
+from retrace.present.plan_titles import titles
+from retrace.present.plan_words import sentence
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, cut, cut_between, padded, place, seconds
 

@@ -14,7 +14,7 @@ from retrace.present.detail import detail
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.message import origin
 from retrace.present.plan_text import block, step_cells
-from retrace.present.plan_words import title
+from retrace.present.plan_titles import title
 from retrace.present.tally import Tally
 from retrace.present.view import View
 from retrace.present.words import cells, clean, count, listed, name, place, seconds, turned

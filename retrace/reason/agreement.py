@@ -56,6 +56,7 @@ def agree(history: list[Verdict]) -> None:
         ask_for_all,
         _unify_functions,
         _pass_held,
+        _keep_others,
         _keep_compared,
         _unify_types,
         _keep_used,
@@ -241,6 +242,26 @@ def _pass_held(history: list[Verdict]) -> None:
             if any(_is_in(path, advised.paths) for path in other.paths):
                 replace_advice(history, index, other)
                 break
+
+
+def _keep_others(history: list[Verdict]) -> None:
+    """Objects over other arrays that also differ in something else between other calls."""
+    if not any(one.of for one in _advice_of_kind(history, PassHeld)):
+        return
+    parts = [
+        str(part.path)
+        for verdict in history
+        for change in verdict.changes
+        if change.component in OF_ARGUMENTS
+        for part in field_changes(change, whole=False)
+    ]
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if isinstance(advised, PassHeld) and advised.of:
+            others = [one for one in parts if _is_in(one, advised.paths)]
+            besides = tuple(one for one in dict.fromkeys(others) if one not in advised.held)
+            if besides:
+                replace_advice(history, index, advised.changed(besides=besides))
 
 
 def _keep_compared(history: list[Verdict]) -> None:

@@ -8,7 +8,16 @@ from typing import TypeVar, cast
 
 from retrace.compare.equality import type_name
 from retrace.compare.values import differences
-from retrace.model import Change, Component, FieldChange, Leaf, NamedChange, Node, TreeChange
+from retrace.model import (
+    Change,
+    Component,
+    FieldChange,
+    Leaf,
+    NamedChange,
+    Node,
+    ShapeChange,
+    TreeChange,
+)
 from retrace.model.advice import (
     Advice,
     CompareByValue,
@@ -45,6 +54,8 @@ from retrace.reason.values import is_amount
 _Change = TypeVar("_Change", bound=Change)
 
 _FIELD = re.compile(r"\.(\w+)")
+_CONTENT = re.compile(r"\['content'\]$|\.content$")
+"""What tells apart two arrays of one shape in an object."""
 
 
 def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Advice:
@@ -105,9 +116,23 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     calls_back = evidence.program is not None and evidence.program.calls_back
     if all(types_of(change) == ("bool", "bool") for change in found):
         return FewValues(paths=_paths(found), why="flags")
+    if sizes := [change for change in found if numbers(change) in _resized(evidence)]:
+        rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
+        return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
     if shapes or calls_back or not all(map(is_amount, found)):
         return FewValues(paths=_paths(found), why="shapes" if shapes else "program")
     return ToArray(paths=_paths(found))
+
+
+def _resized(evidence: Evidence) -> set[tuple[object, object]]:
+    """The sizes of arrays that changed at the same call."""
+    shapes = (change for change in evidence.changes if isinstance(change, ShapeChange))
+    return {
+        (a, b)
+        for shape in shapes
+        for _, a, b in shape.resized or ()
+        if {type(a), type(b)} == {int}
+    }
 
 
 def _one_type(evidence: Evidence, paths: tuple[str, ...], types: set[str]) -> Advice:
@@ -182,7 +207,15 @@ def _unused(
         return None  # the program may well depend on what is the same in both
     # No `==` by value can leave out a field where the object holds itself.
     alone = any(map(holds_itself, own))
-    found = [one for each in own for one in ((not alone and field_changes(each)) or (each,))]
+    parts = [() if alone else field_changes(each) for each in own]
+    found = [one for each, fields in zip(own, parts, strict=True) for one in fields or (each,)]
+    paths = _paths(found)
+    known = alone or all(parts) or not any(map(is_by_identity, own))
+    if not known:
+        # There may be more differences, but of these alone it is known.
+        some = _paths(one for each in own for one in field_changes(each, whole=False))
+        known = not some
+        paths = tuple(dict.fromkeys(_CONTENT.sub("", path) for path in some)) or paths
     # An omitted value, or None, is not another type of the same thing.
     types = [
         {side.type for side in (c.old, c.new) if side is not None} - {"NoneType"} for c in own
@@ -196,12 +229,13 @@ def _unused(
     by_value = not alone and all(map(is_by_identity, own))
     type_ = type_name(types_of(own[0])[1]) if by_value else None
     return LeaveOutValue(
-        paths=_paths(found),
+        paths=paths,
         name=evidence.miss.function.name,
         in_tree=in_tree,
+        of_object=by_value or paths != _paths(own),
         type=type_,
         held=() if type_ is None else tuple(path for path in held_functions(own[0]) if path),
-        proof=Proof.PROGRAM,
+        proof=Proof.PROGRAM if known else Proof.MEANING,
     )
 
 

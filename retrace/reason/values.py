@@ -179,13 +179,19 @@ def _values(changes: tuple[Change, ...]) -> list[Change]:
     if not all(change.component in ignored for change in changes):
         return []
     own = [change for change in changes if change.component in HELD]
-    found = {
-        part.path: part
-        for change in own
-        for part in (() if is_plain(change) else field_changes(change)) or (change,)
-    }
+    found = {part.path: part for change in own for part in _parts(change) or (change,)}
     kept = innermost([path for path in found if path is not None])
     return [part for path, part in found.items() if path is None or path in kept]
+
+
+def _parts(change: Change) -> tuple[Change, ...]:
+    """The fields of an object that changed, or the items of a tuple if others did not."""
+    if not is_plain(change):
+        return field_changes(change)
+    found = field_changes(change)  # none if it is no tuple, or of another length
+    _, new = values_of(change)
+    data: object = None if new is None else new.data
+    return found if isinstance(data, list) and len(found) < len(cast(list[JSON], data)) else ()
 
 
 def is_plain_type(type_: str) -> bool:

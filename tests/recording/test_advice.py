@@ -46,7 +46,7 @@ from retrace.model.advice import (
 from retrace.plan.order import plan
 from retrace.present.advice import advised
 from retrace.present.detail import detail
-from retrace.present.plan_words import title
+from retrace.present.plan_titles import title
 from retrace.present.program import compared
 from retrace.present.sentences import explanation
 from retrace.present.tally import Tally

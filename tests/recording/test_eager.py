@@ -44,7 +44,8 @@ from retrace.present.advice import advised
 from retrace.present.group import Group
 from retrace.present.message import lines
 from retrace.present.plan_sizes import size_lines
-from retrace.present.plan_words import sentence, title
+from retrace.present.plan_titles import title
+from retrace.present.plan_words import sentence
 from retrace.present.sentences import explanation
 from retrace.present.view import View
 from retrace.reason.verdict import judge

@@ -37,7 +37,8 @@ from retrace.model.advice import (
 )
 from retrace.plan.order import plan
 from retrace.present.plan_sizes import size_lines
-from retrace.present.plan_words import sentence, title
+from retrace.present.plan_titles import title
+from retrace.present.plan_words import sentence
 from tests.recording.conftest import JudgeAll
 
 x = np.arange(4, dtype=np.float32)

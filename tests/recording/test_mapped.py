@@ -18,7 +18,7 @@ from retrace.model import Recording
 from retrace.model.advice import FewMapped, Proof
 from retrace.plan.order import plan
 from retrace.present.advice import advised
-from retrace.present.plan_words import title
+from retrace.present.plan_titles import title
 from tests.recording.conftest import JudgeAll
 
 _SIZES = (3, 5, 7)

@@ -47,7 +47,8 @@ from retrace.plan.step import Plan, Step
 from retrace.plan.warm import warmth
 from retrace.present import plan_json
 from retrace.present.plan_sizes import size_lines
-from retrace.present.plan_words import sentence, title, titles
+from retrace.present.plan_titles import title, titles
+from retrace.present.plan_words import sentence
 from retrace.present.tally import Totals
 from retrace.present.view import View
 from retrace.reason.verdict import judge

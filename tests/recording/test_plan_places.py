@@ -17,7 +17,8 @@ import pytest
 
 from retrace.plan.order import plan
 from retrace.plan.step import Step
-from retrace.present.plan_words import sentence, title
+from retrace.present.plan_titles import title
+from retrace.present.plan_words import sentence
 from tests.recording.conftest import JudgeAll
 
 x = np.ones(3, np.float32)

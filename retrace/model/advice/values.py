@@ -13,10 +13,14 @@ class LeaveOutValue(Advice):
     code = "leave-out"
     name: str
     in_tree: bool
+    of_object: bool = False
+    """Whether an object holds them, whose class compares them for every function."""
     type: str | None = None
     """The class that compares by identity and also needs an `__eq__`."""
     held: tuple[str, ...] = ()
     """Functions inside it, each of which only equals itself."""
+    read_by: tuple[str, ...] = ()
+    """Other functions that depend on them, so that the class has to compare them."""
 
 
 class ReuseObject(Advice):
@@ -61,6 +65,8 @@ class PassHeld(Advice):
     """Whether all that may differ are arrays whose contents were not compared."""
     of: str = ""
     """The class of a static object that holds other arrays; empty for a function."""
+    besides: tuple[str, ...] = ()
+    """What else differs in such objects between other calls."""
 
 
 class OneType(Advice):

@@ -1,0 +1,108 @@
+"""Which changes are one edit of the user's program."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterator
+
+from retrace.model import Function, Kind
+from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT
+from retrace.plan.history import Column, History
+
+VALUES = (*OF_ARGUMENTS, "meta")
+
+
+def edit(history: History, column: Column, families: Counter[str]) -> Hashable:
+    """A key that is equal for all columns that a single edit by the user affects."""
+    function, family = history.function, column.family
+    if family == "clear" and column.paths == ("jax.clear_caches",):
+        return (family,)
+    if family == "again":
+        return (family, function.site)
+    if family in OF_CONTEXT:
+        return (family, column.paths)
+    if family in ("function", "code"):
+        return (family, *_makers(function, history))
+    if (
+        (line := _line(history, column)) is not None
+        and family in _OF_LINE
+        and families[family] == 1
+    ):
+        return (family, line)
+    return (family, function.site, history.rows[0].miss.derived, column.paths)
+
+
+class Edits:
+    """Merges changes that one edit makes at once.
+
+    An optimizer that is a static argument of `init`, `ask` and `tell` is created once for all of
+    them; a state that reaches two functions with Python numbers in it is created once.
+    """
+
+    def __init__(self) -> None:
+        self._joined: dict[Hashable, Hashable] = {}
+        self._owners: dict[Hashable, Hashable] = {}
+
+    def join(self, edit: Hashable, history: History, column: Column) -> None:
+        """Note that the edit changes this column; merge edits that change the same thing."""
+        for thing in _things(history, column):
+            owner = self._owners.setdefault(thing, edit)
+            if (one := self.of(owner)) != (other := self.of(edit)):
+                self._joined[other] = one
+
+    def of(self, edit: Hashable) -> Hashable:
+        """The edit that this one was merged into."""
+        while (other := self._joined.get(edit)) is not None:
+            edit = other
+        return edit
+
+
+def _things(history: History, column: Column) -> Iterator[Hashable]:
+    """The objects of the user's program that the column is about, whatever they are passed to."""
+    if column.family in VALUES:
+        for part in column.parts:
+            for row in range(len(history.rows)):
+                token = history.value(row, part)
+                if isinstance(token, str) and _OBJECT.fullmatch(token):
+                    yield history.run, token
+    elif column.family == "bodies":
+        for body in {body.site for row in history.rows for body in row.miss.bodies}:
+            yield "body", body
+    elif column.family == "function" and history.function.kind is not Kind.OP:
+        yield "body", history.function.site  # a jitted body is also traced on its own
+    elif column.family in _OF_LEAVES and all(map(_MEMBER.search, column.paths)):
+        sites = [row.miss.call_site for row in history.rows if row.miss.call_site is not None]
+        own = {(site.file, site.function) for site in sites if not site.in_library}
+        if len(own) == 1 and not any(row.miss.nested for row in history.rows):
+            yield column.family, *own, column.paths
+
+
+_OBJECT = re.compile(r"#\d+ #\d+")
+"""The token of an object: its class and the object itself."""
+_OF_LEAVES = ("dtype", "weak_type")
+_MEMBER = re.compile(r"[.\[]")
+"""Matches the path of an array inside a container."""
+_OF_LINE = ("dtype", "weak_type", "sharding", "tree", "signature")
+
+
+def _makers(function: Function, history: History) -> Iterator[Hashable]:
+    """The factory that creates several functions, or else the function itself."""
+    maker = function.qualname.rpartition(".<locals>.")[0]
+    callers = {v.miss.call_site.function for v in history.rows if v.miss.call_site is not None}
+    yield function.file
+    if maker and maker.rpartition(".")[2] not in callers and not function.in_library:
+        yield maker
+        return
+    yield function.site
+    yield function.wrappers
+
+
+def _line(history: History, column: Column) -> Hashable:
+    """The user's line that all misses of the column came from, not counting the first."""
+    lines = {
+        (verdict.miss.call_site.file, verdict.miss.call_site.line)
+        for verdict, value in zip(history.rows, column.values, strict=True)
+        if value and verdict.miss.call_site is not None and not verdict.miss.nested
+    }
+    return next(iter(lines)) if len(lines) == 1 else None
