@@ -1,0 +1,218 @@
+"""Objects as static arguments: what their class compares, it compares for every function.
+
+Each program is written twice, as it is and as the plan says; the misses left are those promised.
+"""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from retrace.model import Verdict
+from retrace.model.advice import LeaveOutValue, PassHeld, Sure, ToArgument
+from retrace.plan.order import plan
+from retrace.plan.step import Plan
+from retrace.present.plan_words import sentence
+from tests.recording.conftest import JudgeAll
+
+Run = Callable[[Callable[[], object]], tuple[Plan, list[Verdict]]]
+
+
+def ones(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+def jitted(verdicts: list[Verdict]) -> list[Verdict]:
+    return [one for one in verdicts if one.miss.function.kind.value != "op"]
+
+
+@pytest.fixture
+def ran(judge_all: JudgeAll) -> Run:
+    seen = 0
+
+    def of(program: Callable[[], object]) -> tuple[Plan, list[Verdict]]:
+        nonlocal seen
+        recording, verdicts = judge_all(program)
+        own = jitted(verdicts)[seen:]  # all that this test recorded is there
+        seen += len(own)
+        return plan(recording, verdicts), own
+
+    return of
+
+
+def told(verdicts: list[Verdict], name: str) -> list[LeaveOutValue]:
+    fixes = [one.fix for one in verdicts if one.miss.function.name == name]
+    return [fix for fix in fixes if isinstance(fix, LeaveOutValue)]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["alone", "another reads it"])
+def test_what_another_function_reads_is_not_left_out(ran: Run, elsewhere: bool) -> None:
+    class Agent:
+        compared: tuple[str, ...] = ("gamma", "actions")
+
+        def __init__(self, gamma: float, actions: int) -> None:
+            self.gamma, self.actions = gamma, actions
+
+        def __eq__(self, other: object) -> bool:
+            return hash(self) == hash(other)
+
+        def __hash__(self) -> int:
+            return hash(tuple(getattr(self, name) for name in self.compared))
+
+        @partial(jax.jit, static_argnums=0)
+        def returns(self, rewards: Any) -> Any:
+            return rewards * self.gamma
+
+        @partial(jax.jit, static_argnums=0)
+        def policy(self, x: Any) -> Any:
+            return x[: self.actions]
+
+    def program() -> list[Any]:
+        agents = [Agent(0.9, actions) for actions in (2, 3)]
+        for agent in agents:
+            agent.returns(ones(4))
+        return [agent.policy(ones(4)) for agent in agents] if elsewhere else []
+
+    found, verdicts = ran(program)
+    (advised,) = told(verdicts, "returns")
+    assert advised.paths == ("self.actions",) and advised.of_object
+    assert advised.read_by == (("policy",) if elsewhere else ())
+    expected: Sure = "ask" if elsewhere else "clear"
+    assert advised.sure == expected
+    (step,) = [one for one in found.steps if one.proposal.code == "leave-out"]
+    assert step.sure == expected and ("`policy`" in sentence(step.proposal)) is elsewhere
+    if elsewhere:  # as the advice for `returns` alone would have it, results are others
+        Agent.compared = ("gamma",)
+        assert [len(one) for one in program()] == [2, 2]
+
+
+@pytest.mark.parametrize("two", [False, True], ids=["one function", "two functions"])
+def test_objects_compared_by_value_differ_in_their_fields(ran: Run, two: bool) -> None:
+    class Ridge:
+        def __init__(self, alpha: float) -> None:
+            self.alpha = alpha
+
+    class Compared(Ridge):
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Compared) and self.alpha == other.alpha
+
+        def __hash__(self) -> int:
+            return hash(self.alpha)
+
+    def program(made: type[Ridge]) -> None:
+        update = jax.jit(lambda model, w: w - model.alpha * w, static_argnums=0)
+        score = jax.jit(lambda _, w: jnp.sum(w), static_argnums=0)
+        for alpha in (0.0, 0.1, 1.0):
+            for _ in range(2):
+                model = made(alpha)
+                update(model, ones(3))
+                if two:
+                    score(model, ones(3))
+
+    found, verdicts = ran(lambda: program(Ridge))
+    step = found.steps[0]
+    assert step.proposal.code == "compare-by-value"
+    _, left = ran(lambda: program(Compared))
+    assert (len(verdicts), len(left)) == ((12, 6) if two else (6, 3))
+    assert step.left.calls.low == step.left.calls.high == len(left)
+
+
+def test_a_size_among_the_fields_is_no_array(ran: Run) -> None:
+    class Config:
+        def __init__(self, width: int, rate: float) -> None:
+            self.width, self.rate = width, rate
+
+    def program() -> None:
+        apply = jax.jit(lambda cfg, w, x: x @ w * cfg.rate, static_argnums=0)
+        for width in (4, 6):
+            for rate in (0.1, 0.2):
+                for _ in range(2):
+                    apply(Config(width, rate), ones(3, width), ones(2, 3))
+
+    found, verdicts = ran(program)
+    step = found.steps[0]
+    assert step.proposal.code == "compare-by-value"
+    assert (len(verdicts), step.left.calls.low, step.left.calls.high) == (8, 4, 4)
+
+
+def test_one_object_for_each_setting_where_functions_are_held(ran: Run) -> None:
+    class Optimizer(NamedTuple):
+        update: Callable[[Any], Any]
+
+    def sgd(rate: float) -> Optimizer:
+        return Optimizer(lambda g: -rate * g)
+
+    def program(*, kept: bool) -> None:
+        step = jax.jit(lambda optimizer, g: optimizer.update(g), static_argnums=0)
+        each = {rate: sgd(rate) for rate in (0.1, 0.2)}
+        for rate, one in each.items():
+            for _ in range(2):
+                step(one if kept else sgd(rate), ones(3))
+
+    found, verdicts = ran(lambda: program(kept=False))
+    (first, *_) = found.steps
+    _, left = ran(lambda: program(kept=True))
+    assert (len(verdicts), len(left)) == (4, 2)
+    assert first.left.calls.low == first.left.calls.high == 2
+    assert "for all that hold the same" in sentence(first.proposal)
+
+
+def test_another_field_of_an_object_over_arrays_is_not_forgotten(ran: Run) -> None:
+    class Nearest:
+        def __init__(self, k: int, points: Any) -> None:
+            self.k, self.points = k, points
+
+        @partial(jax.jit, static_argnums=0)
+        def predict(self, x: Any) -> Any:
+            return jax.lax.top_k(-jnp.sum((self.points - x) ** 2, -1), self.k)[0]
+
+    def program() -> None:
+        for fold in range(3):
+            points = jnp.asarray(np.arange(10, dtype=np.float32).reshape(5, 2) + fold)
+            for k in (1, 3):
+                Nearest(k, points).predict(ones(2))
+
+    _, verdicts = ran(program)
+    held = [one.fix for one in verdicts if isinstance(one.fix, PassHeld)]
+    assert held and all(
+        (one.held, one.besides) == (("self.points",), ("self.k",)) for one in held
+    )
+
+
+def test_only_the_item_of_a_tuple_that_changed_is_passed(ran: Run) -> None:
+    smooth = jax.jit(lambda y, opts: y * jnp.arange(opts[0]) / opts[1], static_argnums=1)
+    _, verdicts = ran(lambda: [smooth(ones(4), (4, rate)) for rate in (1.0, 2.0, 3.0)])
+    for verdict in verdicts[1:]:
+        advised = verdict.fix
+        assert isinstance(advised, ToArgument)
+        assert (advised.paths, advised.outside) == (("opts[1]",), ("opts",))
+
+
+def test_arrays_of_an_object_are_what_is_left_out(ran: Run) -> None:
+    class Client:
+        def __init__(self, x: Any, rate: float) -> None:
+            self.x, self.rate = x, rate
+
+    update = jax.jit(lambda client, w, x: w - client.rate * x @ w, static_argnums=0)
+
+    def program() -> None:
+        for number in range(3):
+            x = ones(3, 3) * number
+            update(Client(x, 0.5), ones(3), x)
+
+    _, verdicts = ran(program)
+    for verdict in verdicts[1:]:
+        advised = verdict.fix
+        assert isinstance(advised, LeaveOutValue)
+        assert (advised.paths, advised.sure) == (("client.x",), "ask")
+        assert advised.type is not None and advised.type.endswith("Client")
