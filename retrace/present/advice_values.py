@@ -67,7 +67,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                     f"as {who}: calls pass others with other contents too"
                 )
             if advice.varies:
-                return f"give {quoted(type_)} an `__eq__` and a `__hash__` by value, for {who}"
+                each = names(advice.classes or (type_,))
+                return f"give {each} an `__eq__` and a `__hash__` by value, for {who}"
             text = f"pass the same {quoted(type_)} object as {who} every time"
             if advice.alone:
                 return text

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from retrace.compare.along import Along
 from retrace.model import advice as model
 from retrace.model.advice import Advice
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.plan.step import Meant, Pairs, Proposal, Sizes
 from retrace.present.advice import advised, who_passes
 from retrace.present.advice_operations import (
@@ -17,6 +18,7 @@ from retrace.present.padding_words import although, arrays_by_axes, every_axis, 
 from retrace.present.plan_titles import title
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
+from retrace.reason.held import is_below
 
 
 def sentence(proposal: Proposal) -> str:
@@ -35,6 +37,8 @@ def _sentence(proposal: Proposal) -> str:
     text = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if rest := _held_besides(proposal):
         text = f"{text[:-1]}; pass {names(rest)} too, which a new function object held."
+    if also_changed := _unnamed(proposal, text):
+        text = f"{text[:-1]}; the same for {names(also_changed)}."
     if not proposal.made and _is_made_once(proposal.advice):
         text = f"{text[:-1]}; this line passes it; where it is created was not seen."
     if proposal.also:
@@ -54,6 +58,26 @@ def _held_besides(proposal: Proposal) -> list[str]:
     known = None if advice is None or advice.remade is None else advice.holding
     held = [name for one in proposal.changes if one.family == "function" for name in one.held]
     return [] if known is None else [name for name in held if name not in known]
+
+
+def _unnamed(proposal: Proposal, text: str) -> list[str]:
+    """What the title names besides, if the advice is only about one of several alike."""
+    advice = proposal.advice
+    if advice is None or proposal.sizes is not None:
+        return []
+    alike = [one for one in proposal.changes if one.family in _OF_ARGUMENTS]
+    found = dict.fromkeys(path for one in alike for path in one.paths)
+    known = (*advice.paths, *(path for path, _ in advice.others))
+    return [
+        path
+        for path in found
+        if quoted(path) not in text
+        and not is_below(path, known)
+        and not any(is_below(one, (path,)) for one in known)
+    ]
+
+
+_OF_ARGUMENTS = (*OF_ARGUMENTS, "meta", "tree", "signature", "dtype", "weak_type", "sharding")
 
 
 def _is_made_once(advice: Advice | None) -> bool:

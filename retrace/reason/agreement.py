@@ -8,16 +8,15 @@ given to all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-from retrace.model import Change, Component, HeldChange, NamedChange, Verdict
+from retrace.model import Component, HeldChange, NamedChange, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
     CompareByValue,
-    InjectHyperparams,
     JitAndPass,
     JitForEach,
     JitOnce,
@@ -34,17 +33,22 @@ from retrace.model.advice import (
     Proof,
     ReuseObject,
     ToArgument,
-    ToArray,
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import ask_for_all, replace_advice
 from retrace.reason.evidence import is_function, named_changes, types_of
 from retrace.reason.fields import field_changes
+from retrace.reason.objects import (
+    advice_of_kind,
+    differing_values,
+    is_in,
+    keep_compared,
+    keep_others,
+    pass_held,
+)
 from retrace.reason.rules import in_key
-from retrace.reason.traits import looks_equal, looks_the_same
 
-_Kind = TypeVar("_Kind", bound=Advice)
 Rule: TypeAlias = Callable[[list[Verdict]], None]
 
 
@@ -55,9 +59,9 @@ def agree(history: list[Verdict]) -> None:
         _pass_traced,
         ask_for_all,
         _unify_functions,
-        _pass_held,
-        _keep_others,
-        _keep_compared,
+        pass_held,
+        keep_others,
+        keep_compared,
         _unify_types,
         _keep_used,
         _keep_optional,
@@ -66,19 +70,15 @@ def agree(history: list[Verdict]) -> None:
         rule(history)
 
 
-def _advice_of_kind(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind]:
-    return [verdict.fix for verdict in history if isinstance(verdict.fix, kind)]
-
-
 def _unify_passing(history: list[Verdict]) -> None:
     """What one call should pass, every call passes; what changes the program is static."""
     _not_one_for_each(history)
-    if each := _advice_of_kind(history, JitForEach):
+    if each := advice_of_kind(history, JitForEach):
         for_all = _for_each_call(each)
         for index, verdict in enumerate(history):
             if isinstance(verdict.fix, JitOnce | JitForEach):
                 replace_advice(history, index, for_all)
-    if not (found := _advice_of_kind(history, JitAndPass)):
+    if not (found := advice_of_kind(history, JitAndPass)):
         return
     traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
     steers = _steering(history, traced)
@@ -128,7 +128,7 @@ def _for_each_call(found: list[JitForEach]) -> JitForEach:
     passed = (*static, *(name for name in traced if name not in static))
     paths = dict.fromkeys(path for one in found for path in one.paths)
     # What holds something that is passed is created from it, within the function.
-    kept = tuple(one for one in paths if not any(_is_in(name, (one,)) for name in passed))
+    kept = tuple(one for one in paths if not any(is_in(name, (one,)) for name in passed))
     least = min(found, key=lambda one: _PROOFS.index(one.proof))
     return found[0].changed(
         paths=kept or tuple(paths),
@@ -152,13 +152,13 @@ def _not_one_for_each(history: list[Verdict]) -> None:
     """
     others = [
         name
-        for one in _advice_of_kind(history, JitAndPass)
+        for one in advice_of_kind(history, JitAndPass)
         for name in (*one.inject, *one.traced, *one.static)
     ]
     for index, verdict in enumerate(history):
         own = verdict.fix
         if isinstance(own, JitForEach) and all(
-            any(_is_in(name, (path,)) for name in others) for path in own.paths
+            any(is_in(name, (path,)) for name in others) for path in own.paths
         ):
             advised = JitAndPass(
                 name=own.name, what=own.what, traced=own.traced, static=own.static
@@ -177,7 +177,7 @@ def _steering(history: list[Verdict], traced: tuple[str, ...]) -> set[str]:
         if not isinstance(verdict.fix, JitAndPass):
             continue
         changed = tuple(str(one.path) for one in (*verdict.changes, *verdict.reads) if one.path)
-        own = {name for name in verdict.fix.static if _is_in(name, changed)}
+        own = {name for name in verdict.fix.static if is_in(name, changed)}
         found |= own.difference(traced) or own
     return found
 
@@ -187,7 +187,7 @@ _HELD = (Component.CLOSURE, Component.DEFAULTS)
 
 def _pass_traced(history: list[Verdict]) -> None:
     """A function that is only traced, but holds a different value in one call."""
-    if not (found := _advice_of_kind(history, PassTraced)):
+    if not (found := advice_of_kind(history, PassTraced)):
         return
     for index, verdict in enumerate(history):
         if isinstance(verdict.fix, KeepTraced):
@@ -200,14 +200,14 @@ def _unify_functions(history: list[Verdict]) -> None:
     if not any(isinstance(one.fix, ReuseObject | PassHeld | ToArgument) for one in history):
         return
     held: dict[str, list[PassHeld | ToArgument]] = defaultdict(list)
-    for one in _advice_of_kind(history, PassHeld):
+    for one in advice_of_kind(history, PassHeld):
         for path in one.paths:
             held[path].append(one)
-    for one in _advice_of_kind(history, ToArgument):
+    for one in advice_of_kind(history, ToArgument):
         if one.function is not None:
             held[one.function].append(one)
     others = [one for one in history if one.program_change not in (None, "identical")]
-    for path, change in _differing(others).items():
+    for path, change in differing_values(others).items():
         if path not in held and is_function(change):
             # Functions over values that change the program: no single one can replace them.
             names = tuple(str(one.path).rpartition(".")[2] for one in field_changes(change))
@@ -227,72 +227,6 @@ def _unify_functions(history: list[Verdict]) -> None:
             replace_advice(history, index, (asked or held[path])[0])
 
 
-def _pass_held(history: list[Verdict]) -> None:
-    """Objects that look the same in two calls, while a third call holds another number.
-
-    Created once, the object would keep the first number for all calls.
-    """
-    kinds = (InjectHyperparams, ToArray, OneStructure)
-    others = [verdict.fix for verdict in history if isinstance(verdict.fix, kinds)]
-    for index, verdict in enumerate(history):
-        advised = verdict.fix
-        if not isinstance(advised, ReuseObject | CompareByValue) or not others:
-            continue
-        for other in others:
-            if any(_is_in(path, advised.paths) for path in other.paths):
-                replace_advice(history, index, other)
-                break
-
-
-def _keep_others(history: list[Verdict]) -> None:
-    """Objects over other arrays that also differ in something else between other calls."""
-    if not any(one.of for one in _advice_of_kind(history, PassHeld)):
-        return
-    parts = [
-        str(part.path)
-        for verdict in history
-        for change in verdict.changes
-        if change.component in OF_ARGUMENTS
-        for part in field_changes(change, whole=False)
-    ]
-    for index, verdict in enumerate(history):
-        advised = verdict.fix
-        if isinstance(advised, PassHeld) and advised.of:
-            others = [one for one in parts if _is_in(one, advised.paths)]
-            besides = tuple(one for one in dict.fromkeys(others) if one not in advised.held)
-            if besides:
-                replace_advice(history, index, advised.changed(besides=besides))
-
-
-def _keep_compared(history: list[Verdict]) -> None:
-    """Objects that look the same in two calls and hold something else in a third."""
-    differing = _differing(history)
-    unread = _advice_of_kind(history, LeaveOutValue)
-    for index, verdict in enumerate(history):
-        advised = verdict.fix
-        if not isinstance(advised, CompareByValue) or not differing.keys() & {*advised.paths}:
-            continue
-        within = [one for one in unread if all(_is_in(path, advised.paths) for path in one.paths)]
-        replace_advice(history, index, within[0] if within else advised.changed(varies=True))
-
-
-def _differing(history: list[Verdict]) -> dict[str, Change]:
-    """Values in the key for which a call passed something new, by path of the argument."""
-    return {
-        change.path: change
-        for verdict in history
-        for change in verdict.changes
-        if change.component in OF_ARGUMENTS
-        and change.path is not None
-        and not looks_equal(change)
-        and not (verdict.program_change == "identical" and looks_the_same(change))
-    }
-
-
-def _is_in(path: str, outer: tuple[str, ...]) -> bool:
-    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in outer)
-
-
 def _unify_types(history: list[Verdict]) -> None:
     """One value that came in two types, while its other values share a program."""
     kinds = (ToArgument, LoopInProgram, TripsInProgram)
@@ -307,12 +241,10 @@ def _unify_types(history: list[Verdict]) -> None:
             history[index] = replace(verdict, fix=advised.changed(one_type=True))
     by_path: dict[str, Advice] = {
         path: one.changed(one_type=True)
-        for one in _advice_of_kind(history, ToArgument)
+        for one in advice_of_kind(history, ToArgument)
         for path in one.paths
     }
-    by_path |= {
-        path: one for one in _advice_of_kind(history, LeaveOutValue) for path in one.paths
-    }
+    by_path |= {path: one for one in advice_of_kind(history, LeaveOutValue) for path in one.paths}
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if isinstance(advised, BranchInProgram) and _differs_in_type(verdict, advised, by_path):
@@ -389,7 +321,7 @@ def _keep_optional(history: list[Verdict]) -> None:
     """A parameter whose omission means None should not be passed there."""
     optional = {
         path
-        for one in _advice_of_kind(history, OneStructure)
+        for one in advice_of_kind(history, OneStructure)
         if one.way == "omitted"
         for path in one.paths
     }

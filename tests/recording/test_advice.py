@@ -133,7 +133,7 @@ def test_equal_programs_do_not_prove_that_a_value_is_unread(last: Last) -> None:
     advice, avoidable = last(configured(step, Config(depth=2), Config(depth=3)))
     # Its sentence has the condition that `step` does not read it.
     assert advice == LeaveOutValue(
-        paths=("c.depth",), name="step", in_tree=False, proof=Proof.PROGRAM
+        paths=("c.depth",), name="step", in_tree=False, of_object=True, proof=Proof.PROGRAM
     )
     assert avoidable == "yes"
 

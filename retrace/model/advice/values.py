@@ -51,6 +51,8 @@ class CompareByValue(Advice):
     """Whether it holds itself, as with a jitted method of its own: no two are equal by value."""
     package: str | None = None
     """The library that defines its class, so that the user cannot edit it."""
+    classes: tuple[str, ...] = ()
+    """All classes whose objects are passed there, if there are several."""
 
 
 class PassHeld(Advice):

@@ -1,0 +1,96 @@
+"""Objects that calls pass: advice on one of them must suit what the others hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from retrace.model import Change, Verdict
+from retrace.model.advice import (
+    Advice,
+    CompareByValue,
+    InjectHyperparams,
+    LeaveOutValue,
+    OneStructure,
+    PassHeld,
+    ReuseObject,
+    ToArray,
+)
+from retrace.model.parts import OF_ARGUMENTS
+from retrace.reason.asked import replace_advice
+from retrace.reason.fields import field_changes
+from retrace.reason.traits import looks_equal, looks_the_same
+
+_Kind = TypeVar("_Kind", bound=Advice)
+
+
+def advice_of_kind(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind]:
+    return [verdict.fix for verdict in history if isinstance(verdict.fix, kind)]
+
+
+def pass_held(history: list[Verdict]) -> None:
+    """Objects that look the same in two calls, while a third call holds another number.
+
+    Created once, the object would keep the first number for all calls.
+    """
+    kinds = (InjectHyperparams, ToArray, OneStructure)
+    others = [verdict.fix for verdict in history if isinstance(verdict.fix, kinds)]
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if not isinstance(advised, ReuseObject | CompareByValue) or not others:
+            continue
+        for other in others:
+            if any(is_in(path, advised.paths) for path in other.paths):
+                replace_advice(history, index, other)
+                break
+
+
+def keep_others(history: list[Verdict]) -> None:
+    """Objects over other arrays that also differ in something else between other calls."""
+    if not any(one.of for one in advice_of_kind(history, PassHeld)):
+        return
+    parts = [
+        str(part.path)
+        for verdict in history
+        for change in verdict.changes
+        if change.component in OF_ARGUMENTS
+        for part in field_changes(change, whole=False)
+    ]
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if isinstance(advised, PassHeld) and advised.of:
+            others = [one for one in parts if is_in(one, advised.paths)]
+            besides = tuple(one for one in dict.fromkeys(others) if one not in advised.held)
+            if besides:
+                replace_advice(history, index, advised.changed(besides=besides))
+
+
+def keep_compared(history: list[Verdict]) -> None:
+    """Objects that look the same in two calls and hold something else in a third."""
+    differing = differing_values(history)
+    unread = advice_of_kind(history, LeaveOutValue)
+    classes = tuple(dict.fromkeys(one.type for one in advice_of_kind(history, CompareByValue)))
+    for index, verdict in enumerate(history):
+        advised = verdict.fix
+        if not isinstance(advised, CompareByValue) or not differing.keys() & {*advised.paths}:
+            continue
+        within = [one for one in unread if all(is_in(path, advised.paths) for path in one.paths)]
+        varying = advised.changed(varies=True, classes=classes if len(classes) > 1 else ())
+        replace_advice(history, index, within[0] if within else varying)
+
+
+def differing_values(history: list[Verdict]) -> dict[str, Change]:
+    """Values in the key for which a call passed something new, by path of the argument."""
+    return {
+        change.path: change
+        for verdict in history
+        for change in verdict.changes
+        if change.component in OF_ARGUMENTS
+        and change.path is not None
+        and not looks_equal(change)
+        and not (verdict.program_change == "identical" and looks_the_same(change))
+    }
+
+
+def is_in(path: str, outer: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in outer)
