@@ -37,8 +37,7 @@ def _sentence(proposal: Proposal) -> str:
     text = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
     if rest := _held_besides(proposal):
         text = f"{text[:-1]}; pass {names(rest)} too, which a new function object held."
-    if also_changed := _unnamed(proposal, text):
-        text = f"{text[:-1]}; the same for {names(also_changed)}."
+    text = _with_unnamed(proposal, text)
     if not proposal.made and _is_made_once(proposal.advice):
         text = f"{text[:-1]}; this line passes it; where it is created was not seen."
     if proposal.also:
@@ -60,21 +59,28 @@ def _held_besides(proposal: Proposal) -> list[str]:
     return [] if known is None else [name for name in held if name not in known]
 
 
-def _unnamed(proposal: Proposal, text: str) -> list[str]:
-    """What the title names besides, if the advice is only about one of several alike."""
+def _with_unnamed(proposal: Proposal, text: str) -> str:
+    """With what the title names besides, if the advice is only about one of several."""
     advice = proposal.advice
     if advice is None or proposal.sizes is not None:
-        return []
-    alike = [one for one in proposal.changes if one.family in _OF_ARGUMENTS]
-    found = dict.fromkeys(path for one in alike for path in one.paths)
+        return text
     known = (*advice.paths, *(path for path, _ in advice.others))
-    return [
-        path
-        for path in found
-        if quoted(path) not in text
-        and not is_below(path, known)
-        and not any(is_below(one, (path,)) for one in known)
-    ]
+    for change in proposal.changes:
+        if change.family not in _OF_ARGUMENTS:
+            continue
+        rest = [
+            path
+            for path in change.paths
+            if quoted(path) not in text
+            and not is_below(path, known)
+            and not any(is_below(one, (path,)) for one in known)
+        ]
+        if rest and len(rest) < len(change.paths):
+            text = f"{text[:-1]}; the same for {names(rest)}."
+        elif rest:
+            alone = proposal._replace(changes=(change,), advice=None)
+            text = f"{text[:-1]}; also {title(alone)}."
+    return text
 
 
 _OF_ARGUMENTS = (*OF_ARGUMENTS, "meta", "tree", "signature", "dtype", "weak_type", "sharding")

@@ -88,7 +88,7 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         return FewValues(paths=paths, why="functions")
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
-    if is_function(first) and _differs(evidence):
+    if is_function(first) and _differs_by(first, evidence):
         held, unsure = _fields(first), _may_be_equal(evidence)
         return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
     if is_function(first):
@@ -186,6 +186,22 @@ def _differs(evidence: Evidence) -> bool:
     if kind == "shapes-only" and Component.SHAPE in evidence.components:
         return False  # the arrays changed size, and nothing else changed in the program
     return kind not in (None, "identical")
+
+
+def _differs_by(change: Change, evidence: Evidence) -> bool:
+    """Whether the programs differ, and numbers that changed elsewhere do not explain it."""
+    if not _differs(evidence):
+        return False
+    program = evidence.program
+    if program is None or program.kind != "constants-only":
+        return True
+    parts = [
+        part
+        for other in evidence.changes
+        if other is not change
+        for part in field_changes(other, whole=False) or (other,)
+    ]
+    return not program.constants or not program.constants <= set(map(numbers, parts))
 
 
 def _is_same_program(evidence: Evidence) -> bool:
@@ -301,7 +317,7 @@ def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> 
     if not isinstance(first, FieldChange) or first.new is None:
         return _structure(first, paths)
     equal = _paths([change for change in own if looks_equal(change)])
-    if equal and _differs(evidence):
+    if equal and _differs_by(own[0], evidence):
         unsure = _may_be_equal(evidence)
         return PassHeld(paths=equal, alike=True, unsure=unsure, proof=Proof.MEANING)
     is_same = _is_same_program(evidence)
@@ -311,7 +327,7 @@ def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> 
         return ReuseObject(paths=equal, in_tree=True, proof=_same_program(evidence))
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
-    if is_function(first) and _differs(evidence) and not is_another_function(first):
+    if is_function(first) and _differs_by(first, evidence) and not is_another_function(first):
         held, unsure = _fields(first), _may_be_equal(evidence)
         return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
     fields = [change for change in own if isinstance(change, FieldChange)]

@@ -7,6 +7,7 @@ from retrace.model import Frame, Function, Leaf, WeakTypeChange
 from retrace.model.advice import Advice, CastCarry, CastNumber, CastResult, Proof
 from retrace.reason.evidence import Evidence, package_of
 from retrace.reason.program import Comparison
+from retrace.reason.rules import root
 
 
 def weak_type(evidence: Evidence) -> Advice | None:
@@ -89,6 +90,22 @@ def _made_weak(evidence: Evidence, found: list[Leaf]) -> Output | None:
     old, new = (listing.inputs for listing in listings)
     # What is weakly typed in both calls has nothing to do with it.
     inputs = {b for a, b in zip(old, new, strict=len(old) == len(new)) if b == f"~{a}"}
-    made = [result for result in outputs(listings[0]) if result.is_weak]
+    results = outputs(listings[0])
+    leaves = evidence.miss.key.leaves
+    if len(leaves) == len(new) and found:
+        taken = [root(leaf.path) == root(found[0].path) for leaf in leaves]
+        own = [type_.lstrip("~") for type_, one in zip(new, taken, strict=True) if one]
+        position = [leaf for leaf, one in zip(leaves, taken, strict=True) if one].index(found[0])
+        if len(own) > 1 and (starts := _starts([one.type.lstrip("~") for one in results], own)):
+            # A state that is returned and passed again has its results in the same order.
+            back = [results[start + position] for start in starts]
+            return next((result for result in back if result.is_weak), None)
+    made = [result for result in results if result.is_weak]
     # A scalar result of the same type may be unrelated; the line then still tells where.
     return next((result for result in made if result.type in inputs and found), None)
+
+
+def _starts(types: list[str], own: list[str]) -> list[int]:
+    """Where these types are found among those of all results."""
+    last = len(types) - len(own)
+    return [start for start in range(last + 1) if types[start : start + len(own)] == own]
