@@ -32,7 +32,7 @@ from retrace.plan.calls import (
     whole_around,
     works_inside,
 )
-from retrace.plan.operations import is_only_of_jax, made_again, repeated
+from retrace.plan.operations import made_again, repeated
 from retrace.plan.root import Family, Line, Root
 from retrace.plan.sized_lines import SizedLine, gathered, sized_line
 from retrace.reason.eager import of_caller
@@ -91,9 +91,8 @@ def roots(verdicts: Iterable[Verdict], listings: Mapping[str, Listing]) -> Itera
             if traced is None:
                 traced = lines_traced(verdicts, listings)
             own = {(one.file, one.line) for v in root.verdicts if (one := v.miss.call_site)}
-            only_jax = any(map(is_only_of_jax, root.certain))
-            root = root.changed(traced=not own.isdisjoint(traced), only_jax=only_jax)
-            if only_jax and root.advice is not None:  # a mask may not do either
+            root = root.changed(traced=not own.isdisjoint(traced))
+            if root.only_jax and root.advice is not None:  # a mask may not do either
                 root = root.changed(advice=root.advice.changed(proof=Proof.MEANING))
         line = root.site.file, root.site.line
         if line in loops and root.family == "eager" and root.function is None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from retrace.model import CallSite, ShapeChange, Verdict
+from retrace.model import CallSite, ObjectChange, ShapeChange, Verdict
 from retrace.model.advice import FewSizes, Proof
 from retrace.model.row import Row
+from retrace.plan.operations import is_only_of_jax
 from retrace.plan.root import Root
 from retrace.reason.eager import joins, keeps_length, new_body
 from retrace.reason.sized import are_doubled, grows_evenly, of_many_sizes, picked, sized, sizes_of
@@ -79,13 +80,15 @@ def gathered(found: list[SizedLine], library: Iterable[list[Verdict]]) -> Iterat
             groups.append([one])
     for group in groups:
         costliest = max(group, key=lambda one: sum(v.miss.seconds for v in one.again))
-        members = [verdict for one in group for verdict in one.members]
-        again = tuple(verdict for one in group for verdict in one.again)
+        loop = group[0].loops
+        members = [v for one in group for v in one.members if loop or not _is_of_new_body(v)]
+        again = tuple(v for one in group for v in one.again if loop or not _is_of_new_body(v))
+        if not again:
+            continue
         also = [_with_same_sizes(line, group[0]) for line in inside]
         inside = [line for line, own in zip(inside, also, strict=True) if not own]
         members += [verdict for own in also for verdict in own]
         number = len(group) + sum(map(bool, also))
-        loop = group[0].loops
         bodies = (new_body(verdict.miss, verdict.nearest) for verdict in again)
         body = next(filter(None, bodies), None) if loop else None
         advice = None
@@ -110,6 +113,7 @@ def gathered(found: list[SizedLine], library: Iterable[list[Verdict]]) -> Iterat
             certain=again,
             advice=advice,
             lines=number,
+            only_jax=any(is_only_of_jax(verdict) for one in group for verdict in one.again),
         )
 
 
@@ -118,8 +122,19 @@ def _with_same_sizes(line: tuple[Verdict, ...], leader: SizedLine) -> tuple[Verd
     site = line[0].miss.call_site
     if site is None or site.file != leader.site.file:
         return ()
-    own = tuple(one for one in line if (sizes := _sizes((one,))) and sizes <= leader.sizes)
+    own = tuple(
+        one
+        for one in line
+        if (sizes := _sizes((one,))) and sizes <= leader.sizes and not _is_of_new_body(one)
+    )
     return own if len(own) >= _MIN_REPEATS else ()
+
+
+def _is_of_new_body(verdict: Verdict) -> bool:
+    """Whether the body of a loop is new as well, which would miss for the same size too."""
+    return bool(verdict.miss.bodies) and any(
+        isinstance(change, ObjectChange) for change in verdict.changes
+    )
 
 
 def _sizes(again: tuple[Verdict, ...]) -> frozenset[object]:

@@ -1,4 +1,4 @@
-"""Objects as static arguments: what their class compares, it compares for every function.
+"""Objects that calls pass: what their class compares, it compares for every function.
 
 Each program is written twice, as it is and as the plan says; the misses left are those promised.
 """
@@ -10,6 +10,7 @@ Each program is written twice, as it is and as the plan says; the misses left ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 from retrace.model import Verdict
-from retrace.model.advice import LeaveOutValue, PassHeld, Sure, ToArgument
+from retrace.model.advice import CastNumber, LeaveOutValue, PassHeld, Sure, ToArgument
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.present.plan_words import sentence
@@ -216,3 +217,75 @@ def test_arrays_of_an_object_are_what_is_left_out(ran: Run) -> None:
         assert isinstance(advised, LeaveOutValue)
         assert (advised.paths, advised.sure) == (("client.x",), "ask")
         assert advised.type is not None and advised.type.endswith("Client")
+
+
+def test_a_number_that_explains_the_program_clears_the_function_beside_it(ran: Run) -> None:
+    @partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["act", "dt"])
+    @dataclass
+    class Model:
+        w: Any
+        act: Callable[[Any], Any]
+        dt: float
+
+    def program() -> None:
+        step = jax.jit(
+            lambda model, update: update(model.dt * model.act(model.w)), static_argnums=1
+        )
+        for _ in range(2):
+            for dt in (0.1, 0.2):
+                step(Model(ones(3), lambda x: jnp.tanh(x), dt), lambda g: -g)
+
+    _, verdicts = ran(program)
+    blamed = [one.fix for one in verdicts if isinstance(one.fix, PassHeld)]
+    assert blamed == []
+
+
+def test_a_result_that_is_passed_back_is_found_by_its_place(ran: Run) -> None:
+    """`rate` comes back weakly typed, `mean` does not: the caller makes a number of it."""
+
+    @jax.jit
+    def train(state: dict[str, Any]) -> dict[str, Any]:
+        mean = 0.9 * state["mean"] + 0.1 * state["w"].sum()
+        return {"w": state["w"] * 0.5, "mean": mean, "rate": state["rate"] * 0.99}
+
+    def program() -> None:
+        state: dict[str, Any] = {"w": ones(2), "mean": np.float32(0), "rate": 0.1}
+        for number in range(4):
+            state = train(state)
+            if number == 2:
+                state["mean"] = float(state["mean"])
+
+    _, verdicts = ran(program)
+    assert isinstance(verdicts[-1].fix, CastNumber)
+    assert verdicts[-1].fix.paths == ("state['mean']",)
+
+
+def test_a_step_words_all_that_its_title_names(ran: Run) -> None:
+    sums = jax.jit(lambda first, second: sum(first) + sum(second))
+
+    def program() -> None:
+        for number in range(1, 4):
+            sums([ones(2)] * number, [ones(2)] * number)
+
+    found, _ = ran(program)
+    said = sentence(found.steps[0].proposal)
+    assert "`first`" in said and "`second`" in said
+
+
+def test_all_classes_without_a_comparison_are_named(ran: Run) -> None:
+    class Kernel:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+    class Linear(Kernel):
+        pass
+
+    class Squared(Kernel):
+        pass
+
+    gram = jax.jit(lambda kernel, x: x * kernel.scale, static_argnums=0)
+    found, _ = ran(
+        lambda: [gram(made(0.5), ones(2)) for made in (Linear, Squared) for _ in "123"]
+    )
+    said = sentence(found.steps[0].proposal)
+    assert "Linear" in said and "Squared" in said

@@ -16,6 +16,7 @@ import numpy as np
 import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from flax.training.train_state import TrainState  # pyright: ignore[reportMissingTypeStubs]
+from jax.scipy.optimize import minimize
 
 from retrace.causes import Cause
 from retrace.compare.programs import compare
@@ -367,3 +368,28 @@ def test_sizes_are_judged_without_comparing_every_program(
     verdicts = judge_all(lambda: [f(ones(size)) for size in range(3, 23)])[1]
     assert len(verdicts) == 20
     assert len(compared) <= 5
+
+
+def test_one_size_does_not_serve_a_loop_whose_body_is_new(judge_all: JudgeAll) -> None:
+    def loss(theta: Any, x: Any, mask: Any) -> Any:
+        return jnp.sum(jnp.where(mask, (jnp.tanh(x * theta[0]) * theta[1] - x) ** 2, 0))
+
+    def program(*, padded: bool) -> None:
+        theta = jnp.ones(2)
+        for size in (5, 6, 7, 8):
+            x, mask = ones(9 if padded else size), np.arange(9 if padded else size) < size
+            theta = minimize(
+                lambda theta: loss(theta, x, mask),
+                theta,
+                method="BFGS",
+                options={"maxiter": 2},
+            ).x
+
+    recording, verdicts = judge_all(lambda: program(padded=False))
+    (sizes, *_) = plan(recording, verdicts).steps
+    assert sizes.proposal.code == "eager-sizes"
+    first, *loops = [one.miss.id for one in verdicts if one.miss.bodies]
+    assert len(loops) == 3 and first not in loops
+    assert not {*loops} & {*sizes.misses}
+    _, both = judge_all(lambda: program(padded=True))
+    assert sum(bool(one.miss.bodies) for one in both[len(verdicts) :]) == 4
