@@ -136,8 +136,16 @@ def _of_one_rank(history: History, column: Column) -> Mapped | None:
         shapes = [history.value(row, part) for part in parts]
         long = tuple([_but_ones(shape) for shape in shapes])
         mapped.setdefault(value, classes.setdefault(long, value))
+    if len(mapped) == 2 and _starts_as_numbers(history, {part.path for part in parts}):
+        return dropped(column)
     found = tuple([mapped[value] for value in range(len(mapped))])
     return found if len(classes) < len(mapped) else None
+
+
+def _starts_as_numbers(history: History, paths: set[str]) -> bool:
+    """Whether the first call passes Python numbers where each later one passes an array."""
+    first = [leaf for leaf in history.rows[0].miss.key.leaves if leaf.path in paths]
+    return len(first) == len(paths) and all(leaf.weak_type and not leaf.shape for leaf in first)
 
 
 def _but_ones(shape: Hashable) -> Hashable:

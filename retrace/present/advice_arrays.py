@@ -98,6 +98,8 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"pad {who} with NumPy (`jnp.pad` compiles for each shape) to one or a few "
                 "shapes, and mask the padding"
             )
+        case model.OneRank(start=str(code)) if code:
+            return f"start {who} with the shape that later calls pass: `{code}`"
         case model.OneRank():
             return f"pass {who} with the same number of axes at every call, if they mean the same"
         case model.OneDtype(dtypes=dtypes):

@@ -72,7 +72,7 @@ def shape(evidence: Evidence) -> Advice | None:
     if partial_batch(miss, evidence.nearest, evidence.changes):
         return PadBatch(paths=names)
     if any(len(old) != len(new) for old, new in own.sides):
-        return OneRank(paths=names, proof=Proof.MEANING)
+        return OneRank(paths=names, start=_start(evidence, names), proof=Proof.MEANING)
     if sure or own.are_kernels():
         if not sure and own.are_handed_back():
             return AnotherModel(paths=names, proof=Proof.MEANING)
@@ -81,6 +81,24 @@ def shape(evidence: Evidence) -> Advice | None:
         return PadShape(paths=names, square=square, proof=Proof.MEANING)
     written = evidence.program is not None and evidence.program.counts_differ
     return PadShape(paths=names, written=written, proof=Proof.MEANING if written else Proof.KEY)
+
+
+def _start(evidence: Evidence, names: tuple[str, ...]) -> str:
+    """Code for an array in place of the one number that the earlier call passed."""
+    if evidence.nearest is None or len(names) != 1:
+        return ""
+    (name,) = names
+    before, after = (
+        next((leaf for leaf in miss.key.leaves if leaf.path == name), None)
+        for miss in (evidence.nearest, evidence.miss)
+    )
+    if before is None or after is None or before.shape or not before.weak_type:
+        return ""
+    known = after.dtype in _OF_NUMPY and all(isinstance(size, int) for size in after.shape)
+    return f"np.full({after.shape}, value, np.{after.dtype})" if known else ""
+
+
+_OF_NUMPY = ("float16", "float32", "float64", "int32", "int64", "complex64")
 
 
 def pad_shape(changes: tuple[Change, ...]) -> Advice:

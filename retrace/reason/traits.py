@@ -262,7 +262,16 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
         if (grown(old[0], new[0]) or 0) >= 0 or size not in (None, (old[0], new[0])):
             return False
         size = old[0], new[0]
-    return size is not None and not _is_one_split(*size)
+    return size is not None and not _is_one_split(*size) and not _are_places(miss, changes)
+
+
+def _are_places(miss: Miss, changes: tuple[Change, ...]) -> bool:
+    """Whether only lists of integers got shorter, as the edges of a graph do at any time."""
+    own = {change.path for change in changes if change.component is Component.SHAPE}
+    leaves = [leaf for leaf in miss.key.leaves if leaf.path in own]
+    return bool(leaves) and all(
+        leaf.dtype.startswith(("int", "uint")) and len(leaf.shape) == 1 for leaf in leaves
+    )
 
 
 def _is_one_split(old: Dim, new: Dim) -> bool:

@@ -9,6 +9,7 @@ Each program is written twice, as it is and as the plan says; the misses left ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ import numpy as np
 import pytest
 
 from retrace.model import Verdict
-from retrace.model.advice import CastNumber, LeaveOutValue, PassHeld, Sure, ToArgument
+from retrace.model.advice import CastNumber, LeaveOutValue, PadBatch, PassHeld, Sure, ToArgument
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.present.plan_words import sentence
@@ -258,6 +259,33 @@ def test_a_result_that_is_passed_back_is_found_by_its_place(ran: Run) -> None:
     _, verdicts = ran(program)
     assert isinstance(verdicts[-1].fix, CastNumber)
     assert verdicts[-1].fix.paths == ("state['mean']",)
+
+
+def test_a_state_that_starts_as_a_number_starts_as_an_array(ran: Run) -> None:
+    def program(momentum: Any) -> None:
+        step = jax.jit(lambda w, m: (w - m, 0.9 * m + w))
+        w = ones(2)
+        for _ in range(3):
+            w, momentum = step(w, momentum)
+
+    found, verdicts = ran(lambda: program(0.0))
+    (step,) = found.steps
+    assert (len(verdicts), step.left.calls.high, step.sure) == (2, 1, "ask")
+    (code,) = re.findall(r"np\.full\(.*?float32\)", sentence(step.proposal))
+    _, left = ran(lambda: program(eval(code, {"np": np, "value": 0.0})))
+    assert len(left) == 1
+
+
+@pytest.mark.parametrize("rows", [(), (ones(8, 2),)], ids=["edges", "labels of rows"])
+def test_lists_of_places_are_no_batches(ran: Run, rows: tuple[Any, ...]) -> None:
+    force = jax.jit(lambda x, i, *more: x[i].sum() + sum(one.sum() for one in more))
+
+    def program() -> None:
+        for size in (8, 8, 5):
+            force(ones(9), np.arange(size) % 9, *(one[:size] for one in rows))
+
+    _, verdicts = ran(program)
+    assert isinstance(verdicts[-1].fix, PadBatch) is bool(rows)
 
 
 def test_a_step_words_all_that_its_title_names(ran: Run) -> None:

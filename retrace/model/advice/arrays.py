@@ -85,6 +85,8 @@ class OneRank(Advice):
     """Pass arrays with the same number of axes."""
 
     code = "one-rank"
+    start: str = ""
+    """For a number that later calls pass as an array: the code that starts with such an array."""
 
 
 class OneDtype(Advice):
