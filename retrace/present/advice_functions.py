@@ -213,8 +213,8 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
     what = f"the partial of {what}" if advice.partial and len(bodies) == 1 else what
     is_made = "are created" if len(bodies) > 1 else "is created"
     return (
-        f"jit {around} once, and call that{rest}; a `scan`, `while_loop` or `cond` is also "
-        f"served if {what} {is_made} once, at module level"
+        f"jit {around} once (with texts and objects as static arguments), and call that{rest}; a "
+        f"`scan`, `while_loop` or `cond` is also served if {what} {is_made} once, at module level"
         f"{', and what differs is passed in' if asks else ''}"
     )
 
@@ -255,7 +255,10 @@ _CALLS_BACK = (
 def _reads_more(asks: bool) -> str:
     if not asks:
         return ""
-    return "; it reads something from outside that changed the program: pass that as well"
+    return (
+        "; it reads something from outside that changed the program: pass that as well, or keep "
+        "one for each where it is no array (a function, an optimizer)"
+    )
 
 
 def _jit(advice: OfFunction) -> str:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import assert_never, cast
 
 from retrace.compare.equality import remade, same_content, type_name
-from retrace.compare.values import Difference, differences
+from retrace.compare.values import Difference, differences, of_array
 from retrace.model import (
     JSON,
     Change,
@@ -234,6 +234,8 @@ def _field(one: Difference, limit: int) -> str:
         return f"{path} added: {short(_plain(one.new), limit)}"
     if one.kind == "removed":
         return f"{path} removed"
+    if (array := of_array(path, one.old, one.new)) != path:
+        return f"{array}: other contents"
     return f"{path}: {' -> '.join(_shortened(_plain(one.old), _plain(one.new), limit))}"
 
 

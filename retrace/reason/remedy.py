@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from retrace.compare.programs import Difference
 from retrace.compare.values import Difference as Part
-from retrace.compare.values import differences
+from retrace.compare.values import differences, of_array
 from retrace.model import JSON, Checked, Function, Reading, Source, Value
 from retrace.reason.evidence import holds_arrays
 from retrace.reason.fields import is_function
@@ -172,7 +172,7 @@ def _change_of_part(
     path = part.path
     how: How = _how(part.old, part.new, only=only) if part.kind == "changed" else "again"
     if held.keys() == _ARRAY and part.place[-1] == "content":
-        path, how = path.removesuffix(".content").removesuffix("['content']"), "argument"
+        path, how = of_array(path, part.old, part.new), "argument"
         texts = str(held.get("array")), "other contents"
     return Change(
         read.name + path,

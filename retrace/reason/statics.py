@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
 from retrace.compare.equality import type_name
-from retrace.compare.values import differences
+from retrace.compare.values import differences, of_array
 from retrace.model import (
     Change,
     Component,
@@ -54,8 +54,6 @@ from retrace.reason.values import is_amount
 _Change = TypeVar("_Change", bound=Change)
 
 _FIELD = re.compile(r"\.(\w+)")
-_CONTENT = re.compile(r"\['content'\]$|\.content$")
-"""What tells apart two arrays of one shape in an object."""
 
 
 def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Advice:
@@ -229,9 +227,12 @@ def _unused(
     known = alone or all(parts) or not any(map(is_by_identity, own))
     if not known:
         # There may be more differences, but of these alone it is known.
-        some = _paths(one for each in own for one in field_changes(each, whole=False))
-        known = not some
-        paths = tuple(dict.fromkeys(_CONTENT.sub("", path) for path in some)) or paths
+        some = dict.fromkeys(
+            of_array(str(one.path), *(side and side.data for side in values_of(one)))
+            for each in own
+            for one in field_changes(each, whole=False)
+        )
+        known, paths = not some, tuple(some) or paths
     # An omitted value, or None, is not another type of the same thing.
     types = [
         {side.type for side in (c.old, c.new) if side is not None} - {"NoneType"} for c in own

@@ -317,3 +317,15 @@ def test_all_classes_without_a_comparison_are_named(ran: Run) -> None:
     )
     said = sentence(found.steps[0].proposal)
     assert "Linear" in said and "Squared" in said
+
+
+def test_a_field_named_content_is_no_array(ran: Run) -> None:
+    class Document:
+        def __init__(self, content: str) -> None:
+            self.content = content
+
+    first = jax.jit(lambda document, x: x[0], static_argnums=0)
+    _, verdicts = ran(lambda: [first(Document(text), ones(2)) for text in ("one", "two")])
+    advised = verdicts[-1].fix
+    assert isinstance(advised, LeaveOutValue)
+    assert advised.paths == ("document.content",)
