@@ -144,8 +144,8 @@ def _take(
     shared, constants = classes(history, column, listings)
     candidate.constants = candidate.constants or constants
     mapped = tuple(shared.of(value) for value in range(number))
-    if column.family in VALUES and _is_compared(history, column):
-        mapped, constants = with_same_contents(history, column, mapped), False
+    if column.family in VALUES and (left_out := _left_out(history, column)) is not None:
+        mapped, constants = with_same_contents(history, column, mapped, left_out), False
     programs = len(set(mapped))
     if column.family in VALUES:
         if programs == number or (programs > 1 and _is_rolled(history, column)):
@@ -172,16 +172,22 @@ def _take(
         candidate.certain[at] = tuple(with_own_call(around))
 
 
-def _is_compared(history: History, column: Column) -> bool:
-    """Whether the advice is to compare these objects by value, with all that they hold."""
-    fixes = [row.fix for row in history.rows if row.fix is not None]
-    compared = [
-        one
-        for one in fixes
-        if isinstance(one, CompareByValue) or (isinstance(one, LeaveOutValue) and one.read_by)
-    ]
-    paths = {path for one in compared for path in one.paths}
-    return any(path in column.paths or is_below(path, column.paths) for path in paths)
+def _left_out(history: History, column: Column) -> frozenset[str] | None:
+    """What a comparison of these objects leaves out if the advice is followed.
+
+    None if the advice is not about how their class compares them.
+    """
+    found: set[str] = set()
+    is_compared = False
+    for fix in [row.fix for row in history.rows if row.fix is not None]:
+        if not any(one in column.paths or is_below(one, column.paths) for one in fix.paths):
+            continue
+        if isinstance(fix, LeaveOutValue) and fix.of_object:
+            is_compared = True
+            found.update(() if fix.read_by else fix.paths)
+        elif isinstance(fix, CompareByValue):
+            is_compared = True
+    return frozenset(found) if is_compared else None
 
 
 def _is_rolled(history: History, column: Column) -> bool:

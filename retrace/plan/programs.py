@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import re
+from collections.abc import Collection, Hashable, Mapping
+from typing import cast
 
 from retrace.compare.equality import same_content
 from retrace.compare.keys import read_changes
 from retrace.compare.programs import compare
 from retrace.compare.tree import field_path
-from retrace.model import Component, Function, HeldChange, Listing, Miss, Value
+from retrace.model import JSON, Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
 from retrace.model.parts import OF_ARGUMENTS, passed
 from retrace.plan.history import ABSENT, Column, History, Part
 from retrace.plan.replay import Mapped
 from retrace.reason.evidence import is_arrays
+from retrace.reason.held import is_below
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
 
@@ -157,21 +160,53 @@ def _between(old: Miss, new: Miss, listings: Mapping[str, Listing]) -> str | Non
     return None if before is None or after is None else compare(before, after, listings).kind
 
 
-def with_same_contents(history: History, column: Column, mapped: Mapped) -> Mapped:
+def with_same_contents(
+    history: History, column: Column, mapped: Mapped, left_out: Collection[str] = ()
+) -> Mapped:
     """Values that share a program and whose contents are equal, as a comparison by value finds.
 
     Args:
         history: the misses.
         column: its static values or tree fields.
         mapped: what the values become if the program alone decides.
+        left_out: paths of what is not compared.
     """
     first: dict[Hashable, int] = {}
     found: list[int] = []
     for value, shared_with in enumerate(mapped):
         miss = history.rows[column.values.index(value)].miss
-        held = tuple(_held(miss, part) for part in column.parts)
+        held = tuple(_compared(miss, part, left_out) for part in column.parts)
         found.append(first.setdefault((shared_with, held), value))
     return tuple(found)
+
+
+def _compared(miss: Miss, part: Part, left_out: Collection[str]) -> Hashable:
+    """The contents of a static value or tree field without what is not compared."""
+    value = value_at(miss, part)
+    if value is None or part.path in left_out:
+        return None
+    data = value.data
+    inside = [path.removeprefix(part.path) for path in left_out if is_below(path, (part.path,))]
+    for path in inside:
+        data = _without(data, [name or key or index for name, key, index in _NAMES.findall(path)])
+    return value.type, "" if inside else value.text, repr(data)
+
+
+_NAMES = re.compile(r"\.(\w+)|\['([^']*)'\]|\[(\d+)\]")
+
+
+def _without(data: JSON, place: list[str]) -> JSON:
+    """Plain contents without the part at this place."""
+    if not place:
+        return None
+    name, *rest = place
+    if isinstance(data, dict):
+        parts = cast(dict[str, JSON], data)
+        return {**parts, name: _without(parts[name], rest)} if name in parts else parts
+    if not isinstance(data, list):
+        return data
+    items = cast(list[JSON], data)
+    return [_without(one, rest) if str(i) == name else one for i, one in enumerate(items)]
 
 
 def _join_unseen(

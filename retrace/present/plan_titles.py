@@ -196,6 +196,8 @@ def _left_out(_: Change, advice: Advice) -> str:
 
 
 def _few(change: Change, advice: Advice) -> str:
+    if {*map(root, change.paths)}.isdisjoint(map(root, advice.paths)):
+        return _static(change)  # it changed along with what the advice is about
     is_flag = isinstance(advice, model.FewValues) and advice.why == "flags"
     number = "one value" if is_flag else "fewer values"
     return f"{number} of {_what(change)} ({change.seen} seen)"

@@ -31,30 +31,36 @@ def read_elsewhere(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]
     unread = [i for i, verdict in enumerate(verdicts) if isinstance(verdict.fix, LeaveOutValue)]
     if not unread:
         return
-    readers: dict[_Field, dict[str, str]] = defaultdict(dict)
-    for verdict in verdicts:
-        if verdict.program_change in (None, "identical"):
-            continue
-        function = verdict.miss.function
-        for change in verdict.changes:
-            for _, field in _fields(change):
-                readers[field][function.site] = function.name
+    unread_by: dict[str, set[_Field]] = defaultdict(set)
+    changed: dict[str, list[tuple[str, set[_Field]]]] = defaultdict(list)
     known: dict[str, dict[str, _Field]] = defaultdict(dict)
     for verdict in verdicts:
-        for change in verdict.changes:
-            known[verdict.miss.function.site].update(_fields(change))
+        function = verdict.miss.function
+        own = {path: field for change in verdict.changes for path, field in _fields(change)}
+        known[function.site].update(own)
+        if verdict.program_change == "identical":
+            unread_by[function.site].update(own.values())
+        elif verdict.program_change is not None:
+            changed[function.site].append((function.name, {*own.values()}))
+    readers: dict[_Field, dict[str, str]] = defaultdict(dict)
+    for site, found in changed.items():
+        for name, fields in found:
+            for field in fields - unread_by[site] or fields:
+                readers[field][site] = name
     for index in unread:
         verdict = verdicts[index]
-        advised, own = verdict.fix, verdict.miss.function.site
+        advised, site = verdict.fix, verdict.miss.function.site
         if not isinstance(advised, LeaveOutValue):
             continue
-        fields = [known[own][path] for path in advised.paths if path in known[own]]
-        by = {site: name for field in fields for site, name in readers[field].items()}
-        by.pop(own, None)
-        if by:
-            asked = advised.changed(
-                read_by=tuple(dict.fromkeys(by.values())), proof=Proof.MEANING
-            )
+        by: dict[str, None] = {}
+        read: list[str] = []
+        for path in advised.paths:
+            field = known[site].get(path)
+            if names := [n for at, n in readers[field].items() if at != site] if field else []:
+                read.append(path)
+                by |= dict.fromkeys(names)
+        if read:
+            asked = advised.changed(paths=tuple(read), read_by=tuple(by), proof=Proof.MEANING)
             yield index, replace(verdict, fix=asked, avoidable="maybe")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -127,6 +127,36 @@ def test_objects_compared_by_value_differ_in_their_fields(ran: Run, two: bool) -
     _, left = ran(lambda: program(Compared))
     assert (len(verdicts), len(left)) == ((12, 6) if two else (6, 3))
     assert step.left.calls.low == step.left.calls.high == len(left)
+
+
+def test_what_is_left_out_of_a_comparison_leaves_the_rest(ran: Run) -> None:
+    def program(config: Callable[[float, str], Any]) -> None:
+        step = jax.jit(lambda cfg, w: w * cfg.rate, static_argnums=0)
+        evaluate = jax.jit(lambda _, w: w.sum(), static_argnums=0)
+        for rate in (0.1, 0.2):
+            for number in range(3):
+                cfg = config(rate, f"run {rate} {number}")
+                step(cfg, ones(3))
+                evaluate(cfg, ones(3))
+
+    @dataclass(frozen=True)
+    class Config:
+        rate: float
+        name: str
+
+    @dataclass(frozen=True)
+    class Changed:
+        rate: float
+        name: str = field(compare=False)
+
+    found, verdicts = ran(lambda: program(Config))
+    advised = told(verdicts, "<lambda>")
+    unread = {path for one in advised if not one.read_by for path in one.paths}
+    assert unread == {"cfg.name", "_.name"}
+    assert {one.paths for one in advised if one.read_by} == {("_.rate",)}
+    _, left = ran(lambda: program(Changed))
+    last = found.steps[-1].left.calls
+    assert (len(verdicts), len(left), last.low, last.high) == (12, 4, 4, 4)
 
 
 def test_a_size_among_the_fields_is_no_array(ran: Run) -> None:
