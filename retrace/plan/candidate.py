@@ -182,6 +182,8 @@ def _left_out(history: History, column: Column) -> frozenset[str] | None:
     for fix in [row.fix for row in history.rows if row.fix is not None]:
         if not any(one in column.paths or is_below(one, column.paths) for one in fix.paths):
             continue
+        if isinstance(fix, ToArgument):
+            return None  # the object does without what is passed beside it
         if isinstance(fix, LeaveOutValue) and fix.of_object:
             is_compared = True
             found.update(() if fix.read_by else fix.paths)

@@ -14,6 +14,7 @@ from retrace.model.advice import (
     OneStructure,
     PassHeld,
     ReuseObject,
+    ToArgument,
     ToArray,
 )
 from retrace.model.parts import OF_ARGUMENTS
@@ -33,7 +34,7 @@ def pass_held(history: list[Verdict]) -> None:
 
     Created once, the object would keep the first number for all calls.
     """
-    kinds = (InjectHyperparams, ToArray, OneStructure)
+    kinds = (InjectHyperparams, ToArgument, ToArray, OneStructure)
     others = [verdict.fix for verdict in history if isinstance(verdict.fix, kinds)]
     for index, verdict in enumerate(history):
         advised = verdict.fix

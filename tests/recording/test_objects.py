@@ -21,7 +21,15 @@ import numpy as np
 import pytest
 
 from retrace.model import Verdict
-from retrace.model.advice import CastNumber, LeaveOutValue, PadBatch, PassHeld, Sure, ToArgument
+from retrace.model.advice import (
+    CastNumber,
+    CompareByValue,
+    LeaveOutValue,
+    PadBatch,
+    PassHeld,
+    Sure,
+    ToArgument,
+)
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.present.plan_words import sentence
@@ -100,33 +108,58 @@ def test_what_another_function_reads_is_not_left_out(ran: Run, elsewhere: bool) 
 
 @pytest.mark.parametrize("two", [False, True], ids=["one function", "two functions"])
 def test_objects_compared_by_value_differ_in_their_fields(ran: Run, two: bool) -> None:
-    class Ridge:
-        def __init__(self, alpha: float) -> None:
-            self.alpha = alpha
+    class Layer:
+        def __init__(self, act: str) -> None:
+            self.act = act
 
-    class Compared(Ridge):
+    class Compared(Layer):
         def __eq__(self, other: object) -> bool:
-            return isinstance(other, Compared) and self.alpha == other.alpha
+            return isinstance(other, Compared) and self.act == other.act
 
         def __hash__(self) -> int:
-            return hash(self.alpha)
+            return hash(self.act)
 
-    def program(made: type[Ridge]) -> None:
-        update = jax.jit(lambda model, w: w - model.alpha * w, static_argnums=0)
-        score = jax.jit(lambda _, w: jnp.sum(w), static_argnums=0)
-        for alpha in (0.0, 0.1, 1.0):
+    def program(made: type[Layer]) -> None:
+        apply = jax.jit(lambda layer, w: getattr(jnp, layer.act)(w), static_argnums=0)
+        total = jax.jit(lambda _, w: jnp.sum(w), static_argnums=0)
+        for act in ("sin", "cos", "tan"):
             for _ in range(2):
-                model = made(alpha)
-                update(model, ones(3))
+                layer = made(act)
+                apply(layer, ones(3))
                 if two:
-                    score(model, ones(3))
+                    total(layer, ones(3))
 
-    found, verdicts = ran(lambda: program(Ridge))
+    found, verdicts = ran(lambda: program(Layer))
     step = found.steps[0]
     assert step.proposal.code == "compare-by-value"
     _, left = ran(lambda: program(Compared))
     assert (len(verdicts), len(left)) == ((12, 6) if two else (6, 3))
     assert step.left.calls.low == step.left.calls.high == len(left)
+
+
+def test_an_object_without_what_is_passed_beside_it_is_one_object(ran: Run) -> None:
+    class Config:
+        def __init__(self, width: int, rate: float) -> None:
+            self.width, self.rate = width, rate
+
+    def program() -> None:
+        apply = jax.jit(lambda cfg, w, x: x @ w * cfg.rate, static_argnums=0)
+        for width in (4, 6):
+            for rate in (0.1, 0.2):
+                for _ in range(2):
+                    apply(Config(width, rate), ones(3, width), ones(2, 3))
+
+    found, verdicts = ran(program)
+    step = found.steps[0]
+    advised = step.proposal.advice
+    assert isinstance(advised, ToArgument) and advised.paths == ("cfg.rate",)
+    assert advised.type is not None and "`__eq__`" in sentence(step.proposal)
+    assert (len(verdicts), step.left.calls.low, step.left.calls.high) == (8, 2, 2)
+    # The width is a size of `w`, and no array.
+    assert not any(
+        "cfg.width" in one.fix.paths for one in verdicts if isinstance(one.fix, ToArray)
+    )
+    assert any("cfg.width" in one.fix.paths for one in verdicts if isinstance(one.fix, FewValues))
 
 
 def test_what_is_left_out_of_a_comparison_leaves_the_rest(ran: Run) -> None:
@@ -156,47 +189,29 @@ def test_what_is_left_out_of_a_comparison_leaves_the_rest(ran: Run) -> None:
     assert {one.paths for one in advised if one.read_by} == {("_.rate",)}
     _, left = ran(lambda: program(Changed))
     last = found.steps[-1].left.calls
-    assert (len(verdicts), len(left), last.low, last.high) == (12, 4, 4, 4)
-
-
-def test_a_size_among_the_fields_is_no_array(ran: Run) -> None:
-    class Config:
-        def __init__(self, width: int, rate: float) -> None:
-            self.width, self.rate = width, rate
-
-    def program() -> None:
-        apply = jax.jit(lambda cfg, w, x: x @ w * cfg.rate, static_argnums=0)
-        for width in (4, 6):
-            for rate in (0.1, 0.2):
-                for _ in range(2):
-                    apply(Config(width, rate), ones(3, width), ones(2, 3))
-
-    found, verdicts = ran(program)
-    step = found.steps[0]
-    assert step.proposal.code == "compare-by-value"
-    assert (len(verdicts), step.left.calls.low, step.left.calls.high) == (8, 4, 4)
+    assert (len(verdicts), len(left), last.high) == (12, 4, 4)
 
 
 def test_one_object_for_each_setting_where_functions_are_held(ran: Run) -> None:
-    class Optimizer(NamedTuple):
-        update: Callable[[Any], Any]
+    class Layer(NamedTuple):
+        act: Callable[[Any], Any]
 
-    def sgd(rate: float) -> Optimizer:
-        return Optimizer(lambda g: -rate * g)
+    def layer(name: str) -> Layer:
+        return Layer(lambda x: getattr(jnp, name)(x))
 
     def program(*, kept: bool) -> None:
-        step = jax.jit(lambda optimizer, g: optimizer.update(g), static_argnums=0)
-        each = {rate: sgd(rate) for rate in (0.1, 0.2)}
-        for rate, one in each.items():
+        apply = jax.jit(lambda layer, x: layer.act(x), static_argnums=0)
+        each = {name: layer(name) for name in ("sin", "cos")}
+        for name, one in each.items():
             for _ in range(2):
-                step(one if kept else sgd(rate), ones(3))
+                apply(one if kept else layer(name), ones(3))
 
     found, verdicts = ran(lambda: program(kept=False))
     (first, *_) = found.steps
     _, left = ran(lambda: program(kept=True))
     assert (len(verdicts), len(left)) == (4, 2)
     assert first.left.calls.low == first.left.calls.high == 2
-    assert "for all that hold the same" in sentence(first.proposal)
+    assert isinstance(first.proposal.advice, CompareByValue) and first.proposal.advice.varies
 
 
 def test_another_field_of_an_object_over_arrays_is_not_forgotten(ran: Run) -> None:

