@@ -24,11 +24,13 @@ from retrace.model import Verdict
 from retrace.model.advice import (
     CastNumber,
     CompareByValue,
+    FewValues,
     LeaveOutValue,
     PadBatch,
     PassHeld,
     Sure,
     ToArgument,
+    ToArray,
 )
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
@@ -156,10 +158,9 @@ def test_an_object_without_what_is_passed_beside_it_is_one_object(ran: Run) -> N
     assert advised.type is not None and "`__eq__`" in sentence(step.proposal)
     assert (len(verdicts), step.left.calls.low, step.left.calls.high) == (8, 2, 2)
     # The width is a size of `w`, and no array.
-    assert not any(
-        "cfg.width" in one.fix.paths for one in verdicts if isinstance(one.fix, ToArray)
-    )
-    assert any("cfg.width" in one.fix.paths for one in verdicts if isinstance(one.fix, FewValues))
+    of_width = [one.fix for one in verdicts if one.fix and "cfg.width" in one.fix.paths]
+    assert any(isinstance(fix, FewValues) for fix in of_width)
+    assert not any(isinstance(fix, ToArray) for fix in of_width)
 
 
 def test_what_is_left_out_of_a_comparison_leaves_the_rest(ran: Run) -> None:
