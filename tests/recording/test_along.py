@@ -549,3 +549,18 @@ def test_padded_indices_go_past_the_end_only_where_rows_are_added(
     assert ("past the end" in said) is past_the_end
     assert ("that exists" in said) is to_rows_that_exist
     np.testing.assert_allclose(called(5, 4), called(5), 1e-5)
+
+
+def test_no_indices_are_told_to_be_padded_where_none_are_passed(judge_all: JudgeAll) -> None:
+    def product(x: Any, y: Any) -> Any:
+        return jnp.sum(jnp.log(jnp.diag(jnp.outer(x, y) @ jnp.outer(y, x))))
+
+    step = jax.jit(jax.grad(product))
+
+    def program() -> None:
+        for size in (4, 6, 8):
+            step(*np.ones((2, size), np.float32))
+
+    recording, verdicts = judge_all(program)
+    (padding,) = plan(recording, verdicts).steps
+    assert "past the end" not in sentence(padding.proposal)

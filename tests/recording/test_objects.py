@@ -34,6 +34,7 @@ from retrace.model.advice import (
 )
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
+from retrace.present.detail import detail
 from retrace.present.plan_words import sentence
 from tests.recording.conftest import JudgeAll
 
@@ -367,11 +368,19 @@ def test_all_classes_without_a_comparison_are_named(ran: Run) -> None:
 
 def test_a_field_named_content_is_no_array(ran: Run) -> None:
     class Document:
-        def __init__(self, content: str) -> None:
-            self.content = content
+        def __init__(self, content: str, x: Any) -> None:
+            self.content, self.x = content, x
 
     first = jax.jit(lambda document, x: x[0], static_argnums=0)
-    _, verdicts = ran(lambda: [first(Document(text), ones(2)) for text in ("one", "two")])
+
+    def program() -> None:
+        for number, text in enumerate(("one", "two")):
+            first(Document(text, ones(2) * number), ones(2))
+
+    _, verdicts = ran(program)
     advised = verdicts[-1].fix
     assert isinstance(advised, LeaveOutValue)
-    assert advised.paths == ("document.content",)
+    assert advised.paths == ("document.content", "document.x")
+    (said,) = map(detail, verdicts[-1].changes)
+    assert ".content: one -> two" in said
+    assert ".x: " in said and not re.search("[0-9a-f]{16}", said)
