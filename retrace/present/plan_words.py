@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from retrace.compare.along import Along
 from retrace.model import advice as model
 from retrace.model.advice import Advice
 from retrace.model.parts import OF_ARGUMENTS
-from retrace.plan.step import Meant, Pairs, Proposal, Sizes
+from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes
 from retrace.present.advice import advised, who_passes
 from retrace.present.advice_operations import (
     of_lines,
@@ -34,7 +34,7 @@ def _sentence(proposal: Proposal) -> str:
     change = proposal.changes[0]
     if (eager := of_lines(change, proposal.advice)) is not None:
         return eager
-    text = f"{title(proposal)}." if proposal.advice is None else advised(proposal.advice)
+    text = _without_advice(proposal) if proposal.advice is None else advised(proposal.advice)
     if rest := _held_besides(proposal):
         text = f"{text[:-1]}; pass {names(rest)} too, which a new function object held."
     text = _with_unnamed(proposal, text)
@@ -49,6 +49,22 @@ def _sentence(proposal: Proposal) -> str:
     if proposal.sizes is None:
         return text
     return _padded(proposal.sizes, others)
+
+
+_PLAINLY: dict[str, Callable[[Change], str]] = {
+    "dtype": lambda one: f"give {names(one.paths)} one dtype at every call",
+    "tree": lambda one: f"give {names(one.paths)} the same structure at every call",
+    "weak_type": lambda one: f"pass {names(one.paths)} with a dtype, not as a Python number",
+    "function": lambda one: f"create {names(one.functions)} once, outside, and call that",
+}
+
+
+def _without_advice(proposal: Proposal) -> str:
+    """What to do where none of the misses says more than what varies."""
+    if any(one.family not in _PLAINLY for one in proposal.changes):
+        return f"{title(proposal)}."
+    said = dict.fromkeys(_PLAINLY[one.family](one) for one in proposal.changes)
+    return f"{'; '.join(said)}."
 
 
 def _held_besides(proposal: Proposal) -> list[str]:

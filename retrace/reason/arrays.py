@@ -111,6 +111,8 @@ def dtype(evidence: Evidence) -> Advice | None:
     own = [change for change in evidence.changes if isinstance(change, DtypeChange)]
     if not own:
         return None
+    if any(_is_key(side) for change in own for side in (change.old, change.new)):
+        return OneKeyType(paths=_paths(own), proof=Proof.MEANING)
     pairs = {(change.old, change.new) for change in own}
     both = next(iter(pairs)) if len(pairs) == 1 else ()
     # If promotion makes them equal, either will do.

@@ -26,6 +26,7 @@ from retrace.model.advice import (
     CompareByValue,
     FewValues,
     LeaveOutValue,
+    OneKeyType,
     PadBatch,
     PassHeld,
     Sure,
@@ -35,6 +36,7 @@ from retrace.model.advice import (
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.present.detail import detail
+from retrace.present.plan_titles import title
 from retrace.present.plan_words import sentence
 from tests.recording.conftest import JudgeAll
 
@@ -345,6 +347,32 @@ def test_a_step_words_all_that_its_title_names(ran: Run) -> None:
     found, _ = ran(program)
     said = sentence(found.steps[0].proposal)
     assert "`first`" in said and "`second`" in said
+
+
+def test_keys_of_other_kinds_are_created_one_way(ran: Run) -> None:
+    noisy = jax.jit(lambda x, key: x + jax.random.normal(key, x.shape))
+    keys = (jax.random.PRNGKey(0), jax.random.key(0), jax.random.key(0, impl="rbg"))
+    found, verdicts = ran(lambda: [noisy(ones(3), key) for key in keys])
+    assert all(isinstance(one.fix, OneKeyType) for one in verdicts[1:])
+    assert "fraction" not in sentence(found.steps[0].proposal)
+
+
+def test_a_step_says_what_to_do_also_where_no_miss_does(ran: Run) -> None:
+    @jax.jit
+    def update(state: dict[str, Any], batch: dict[str, Any]) -> dict[str, Any]:
+        mask = batch.get("mask", 1.0)
+        return {name: value * 0.9 + jnp.mean(mask) for name, value in state.items()}
+
+    def program() -> None:
+        state: dict[str, Any] = {"w": jnp.float32(1.0)}
+        for number in range(6):
+            if number == 2:
+                state["ema"] = 0.0
+            update(state, {"mask": ones(4)} if number % 3 == 2 else {})
+
+    found, _ = ran(program)
+    for step in found.steps:
+        assert sentence(step.proposal) != f"{title(step.proposal)}."
 
 
 def test_all_classes_without_a_comparison_are_named(ran: Run) -> None:
