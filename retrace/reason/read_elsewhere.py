@@ -66,8 +66,13 @@ def read_elsewhere(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]
 
 def _fields(change: Change) -> Iterator[tuple[str, _Field]]:
     """The changed values in an object, by their paths in the call and in the object."""
-    if change.component not in OF_VALUES or change.path is None:
+    type_ = types_of(change)[1]
+    if change.component not in OF_VALUES or change.path is None or type_ in _NO_CLASS:
         return
     for part in field_changes(change, whole=False):
         path = str(part.path)
-        yield path, (types_of(change)[1], path.removeprefix(change.path))
+        yield path, (type_, path.removeprefix(change.path))
+
+
+_NO_CLASS = ("dict", "frozenset", "function", "list", "tuple")
+"""Types whose values in two functions need have nothing to do with each other."""

@@ -111,6 +111,22 @@ def test_what_another_function_reads_is_not_left_out(ran: Run, elsewhere: bool) 
         assert [len(one) for one in program()] == [2, 2]
 
 
+def test_tuples_of_two_functions_have_nothing_in_common(ran: Run) -> None:
+    first = jax.jit(lambda x, sizes: x[: sizes[0]], static_argnums=1)
+    power = jax.jit(lambda x, powers: x ** powers[0] * x ** powers[1], static_argnums=1)
+
+    def program() -> None:
+        for number in (1, 2):
+            first(ones(4), (3, number))
+            power(ones(4), (3, number))
+
+    _, verdicts = ran(program)
+    advised = [one.fix for one in verdicts if isinstance(one.fix, LeaveOutValue)]
+    assert [(one.paths, one.read_by, one.sure) for one in advised] == [
+        (("sizes[1]",), (), "clear")
+    ]
+
+
 @pytest.mark.parametrize("two", [False, True], ids=["one function", "two functions"])
 def test_objects_compared_by_value_differ_in_their_fields(ran: Run, two: bool) -> None:
     class Layer:
