@@ -107,6 +107,24 @@ def asked(call: Callable[..., T], *args: Any) -> T | None:
         return None
 
 
+def alone(what: str, call: Callable[[], object], failed: Callable[[], object]) -> None:
+    """Run the outermost function of a thread of ours, above which nothing handles an error.
+
+    What came from outside, as from a tracer set for all threads, ends the thread without a word.
+
+    Args:
+        what: what a failure of ours means for the user, in one line.
+        call: what the thread does.
+        failed: called if that was cut short.
+    """
+    try:
+        call()
+    except BaseException as error:  # noqa: BLE001 - nobody handles it
+        failed()
+        if isinstance(error, Exception) and not interrupts(error):
+            send(what, error)
+
+
 def ignore(error: Exception) -> None:
     """Drop an error that cannot be reported."""
 

@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from retrace.failure import alone
+
 Task: TypeAlias = Callable[[], None]
 
 _MAX_FLUSH_SECONDS = 10.0
@@ -115,11 +117,14 @@ class Background:
             raise
 
     def _run(self) -> None:
-        try:
-            self._work(_LINGER_SECONDS)
-        except BaseException:  # noqa: BLE001 - from a tracer set for all threads; nothing else catches it
-            self._thread = None
-            let_go(self._at_work)
+        alone("a part of the recording may be missing", self._work_for_long, self._give_up)
+
+    def _work_for_long(self) -> None:
+        self._work(_LINGER_SECONDS)
+
+    def _give_up(self) -> None:
+        self._thread = None
+        let_go(self._at_work)
 
     def _work(self, linger: float = 0.0) -> None:
         """Empty the queues. The caller must hold `_at_work`, which is released at the end."""

@@ -25,7 +25,7 @@ from retrace.capture.notebook_cells import shown
 from retrace.capture.other_threads import At, local, stack
 from retrace.capture.place import Owner, owner
 from retrace.capture.turn import Held, Turn
-from retrace.failure import contain
+from retrace.failure import alone, contain
 from retrace.jax_internals.parts_of_jax import (
     EQUATION_NAME,
     handles_equations,
@@ -168,25 +168,28 @@ class Sampler:
             self._at_work.release()
 
     def _run(self) -> None:
-        try:
-            while True:
-                pause = INTERVAL
-                while self._watched:
-                    since = perf_counter()
-                    self._asleep.acquire(timeout=pause)
-                    late = perf_counter() - since - pause
-                    # CPU time of this thread: waiting for the GIL costs the program nothing.
-                    begun = thread_time() - self._cost_of_loops - self._cost_of_waiting
-                    self._guarded(partial(self._look, late))
-                    apart = self._cost_of_loops + self._cost_of_waiting
-                    pause = self._pause(thread_time() - apart - begun)
-                self._at_work.release()
-                # Traces may have begun before the lock was released.
-                if not self._watched or not self._at_work.acquire(blocking=False):
-                    return
-        except BaseException:  # noqa: BLE001 - raised by a tracer of all threads; nobody handles it
-            if self._at_work.locked():
-                self._at_work.release()
+        alone("a trace was not sampled to its end", self._sample, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._at_work.locked():
+            self._at_work.release()
+
+    def _sample(self) -> None:
+        while True:
+            pause = INTERVAL
+            while self._watched:
+                since = perf_counter()
+                self._asleep.acquire(timeout=pause)
+                late = perf_counter() - since - pause
+                # CPU time of this thread: waiting for the GIL costs the program nothing.
+                begun = thread_time() - self._cost_of_loops - self._cost_of_waiting
+                self._guarded(partial(self._look, late))
+                apart = self._cost_of_loops + self._cost_of_waiting
+                pause = self._pause(thread_time() - apart - begun)
+            self._at_work.release()
+            # Traces may have begun before the lock was released.
+            if not self._watched or not self._at_work.acquire(blocking=False):
+                return
 
     def _pause(self, cost: float) -> float:
         """Seconds until the next sample."""

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from retrace.capture.background import NAMED, leave_no_trace, let_go
 from retrace.errors import UsageError
-from retrace.failure import contain, say, send
+from retrace.failure import alone, contain, say, send
 from retrace.following.ended_misses import EndedMisses
 from retrace.inside.explained import ExplainedMiss
 from retrace.inside.live import is_off
@@ -29,6 +29,7 @@ from retrace.store.programs import BEGINNING
 THREAD = "retrace.on_miss"
 """The thread name of misses that a callback itself causes."""
 
+_FAILED = "a miss could not be passed to the on_miss callback"
 _LINGER = 0.02
 _POLL_SECONDS = 0.1
 """How often to check whether misses that did not compile have ended."""
@@ -185,10 +186,7 @@ class Following:
         self._thread = here = get_ident()
         NAMED[here] = THREAD
         try:
-            while self._hand_over():
-                self._sleep(here)
-        except BaseException as error:  # noqa: BLE001 - raised from outside; no caller above us
-            self._report_failure(error)
+            alone(_FAILED, self._hand_over_all, lambda: None)
         finally:
             NAMED.pop(here, None)
             leave_no_trace(here)
@@ -196,6 +194,10 @@ class Following:
             let_go(self._at_work)
         if self._lines or (self._ending and self._finished.locked()):  # arrived while ending
             self._wake()
+
+    def _hand_over_all(self) -> None:
+        while self._hand_over():
+            self._sleep(get_ident())
 
     def _sleep(self, here: int) -> None:
         leave_no_trace(here)
@@ -267,9 +269,8 @@ class Following:
                 said = "the on_miss callback raised an error; it will be called again"
                 say(f"retrace: {said}:\n{trace}")
 
-    def _report_failure(self, error: BaseException) -> None:
-        if isinstance(error, Exception):
-            send("a miss could not be passed to the on_miss callback", error)
+    def _report_failure(self, error: Exception) -> None:
+        send(_FAILED, error)
 
 
 _all: set[Following] = set()

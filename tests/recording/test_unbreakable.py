@@ -494,3 +494,27 @@ def lag(directory: Path, done: int) -> int:
     assert shapes(recording) == list(range(1, len(recording.misses) + 1))
     shutil.rmtree(directory)
     return max(0, done - len(recording.misses))
+
+
+def test_a_failure_at_the_end_of_a_thread_of_ours_is_told(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import jax
+from retrace.capture.background import Background
+
+def fails(self):
+    Background._empty = before
+    raise LookupError("a bug")
+
+before, Background._empty = Background._empty, fails
+for size in (2, 3):
+    jax.jit(lambda x: x + 1)(jax.numpy.ones(size)).block_until_ready()
+print("done")
+"""
+    )
+    command = [sys.executable, "-m", "retrace", "run", "-q", "--out", "recorded", str(program)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "a bug" in done.stderr and done.stderr.count("retrace: ") == 1
+    assert len(read([tmp_path / "recorded"]).misses) >= 2
