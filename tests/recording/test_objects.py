@@ -163,19 +163,37 @@ def test_an_object_without_what_is_passed_beside_it_is_one_object(ran: Run) -> N
         def __init__(self, width: int, rate: float) -> None:
             self.width, self.rate = width, rate
 
-    def program() -> None:
+    class Changed(Config):
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Changed) and self.width == other.width
+
+        def __hash__(self) -> int:
+            return hash(self.width)
+
+    def program(*, changed: bool) -> list[float]:
         apply = jax.jit(lambda cfg, w, x: x @ w * cfg.rate, static_argnums=0)
+        beside = jax.jit(lambda _, rate, w, x: x @ w * rate, static_argnums=0)
+        results: list[float] = []
         for width in (4, 6):
             for rate in (0.1, 0.2):
                 for _ in range(2):
-                    apply(Config(width, rate), ones(3, width), ones(2, 3))
+                    w, x = ones(3, width), ones(2, 3)
+                    if changed:
+                        results.append(float(beside(Changed(width, rate), rate, w, x)[0, 0]))
+                    else:
+                        results.append(float(apply(Config(width, rate), w, x)[0, 0]))
+        return results
 
-    found, verdicts = ran(program)
+    results: list[list[float]] = []
+    found, verdicts = ran(lambda: results.append(program(changed=False)))
     step = found.steps[0]
     advised = step.proposal.advice
     assert isinstance(advised, ToArgument) and advised.paths == ("cfg.rate",)
     assert advised.type is not None and "`__eq__`" in sentence(step.proposal)
-    assert (len(verdicts), step.left.calls.low, step.left.calls.high) == (8, 2, 2)
+    _, left = ran(lambda: results.append(program(changed=True)))
+    assert (len(verdicts), len(left)) == (8, 2)
+    assert step.left.calls.low == step.left.calls.high == 2
+    np.testing.assert_allclose(results[0], results[1])
     # The width is a size of `w`, and no array.
     of_width = [one.fix for one in verdicts if one.fix and "cfg.width" in one.fix.paths]
     assert any(isinstance(fix, FewValues) for fix in of_width)
@@ -257,12 +275,23 @@ def test_another_field_of_an_object_over_arrays_is_not_forgotten(ran: Run) -> No
 
 
 def test_only_the_item_of_a_tuple_that_changed_is_passed(ran: Run) -> None:
-    smooth = jax.jit(lambda y, opts: y * jnp.arange(opts[0]) / opts[1], static_argnums=1)
-    _, verdicts = ran(lambda: [smooth(ones(4), (4, rate)) for rate in (1.0, 2.0, 3.0)])
+    def smooth(y: Any, opts: tuple[int, Any], rate: Any = None) -> Any:
+        return y * jnp.arange(opts[0]) / (opts[1] if rate is None else rate)
+
+    whole = jax.jit(smooth, static_argnums=1)
+    rates = (1.0, 2.0, 3.0)
+    results: list[Any] = []
+    _, verdicts = ran(lambda: results.append([whole(ones(4), (4, rate)) for rate in rates]))
     for verdict in verdicts[1:]:
         advised = verdict.fix
         assert isinstance(advised, ToArgument)
         assert (advised.paths, advised.outside) == (("opts[1]",), ("opts",))
+    beside = jax.jit(smooth, static_argnums=1)
+    _, left = ran(lambda: results.append([beside(ones(4), (4, 0), rate) for rate in rates]))
+    assert len(left) == 1
+    np.testing.assert_allclose(results[0], results[1])
+    with pytest.raises(TypeError):  # the other item decides a shape
+        jax.jit(smooth)(ones(4), (4, 1.0))
 
 
 def test_arrays_of_an_object_are_what_is_left_out(ran: Run) -> None:
