@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from retrace.compare.axes import Effect, Equation, arity, effect, equation
+from retrace.compare.axes import ADDS_AT, Effect, Equation, arity, effect, equation
 from retrace.compare.equation import inner
 from retrace.compare.from_end import indices_from_end
 from retrace.compare.source_lines import place
@@ -106,8 +106,6 @@ UNKNOWN = Along(whole=False)
 
 EXTREMES = frozenset(("argmax", "argmin", "reduce_max", "reduce_min"))
 """Operations in which only the least or the greatest value of a type changes no result."""
-ADDS_AT = ("scatter-add", "scatter_add")
-"""What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 
 
 class _Done(NamedTuple):

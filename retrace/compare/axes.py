@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 from retrace.model.row import Row
 
+ADDS_AT = ("scatter-add", "scatter_add")
+"""What adds rows where an index says: with 0 as its index, padding is added to the first row."""
 _SHAPE = re.compile(r"\[([\w,+*() -]*)\]")
 _INTEGER = re.compile(r":~?[iu]\d")
 
@@ -241,7 +243,7 @@ def _scatter(one: Equation, touched: list[frozenset[int]]) -> Effect:
         return "unknown" if "CLIP" in one.old.get("mode", "") else "nothing"
     if _writes_whole_rows(one):
         return "nothing"
-    return "masked" if one.name in ("scatter-add", "scatter_add") else "ordered"
+    return "masked" if one.name in ADDS_AT else "ordered"
 
 
 def _largest(one: Equation, touched: list[frozenset[int]]) -> Effect:

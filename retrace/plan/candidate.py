@@ -34,7 +34,7 @@ from retrace.plan.history import Column, History
 from retrace.plan.programs import classes, have_own_programs, with_same_contents
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
-from retrace.reason.held import is_below
+from retrace.reason.held import is_in
 from retrace.reason.values import is_plain_type
 
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
@@ -180,7 +180,7 @@ def _left_out(history: History, column: Column) -> frozenset[str] | None:
     found: set[str] = set()
     is_compared = False
     for fix in [row.fix for row in history.rows if row.fix is not None]:
-        if not any(one in column.paths or is_below(one, column.paths) for one in fix.paths):
+        if not any(is_in(one, column.paths) for one in fix.paths):
             continue
         if isinstance(fix, ToArgument):
             return None  # the object does without what is passed beside it

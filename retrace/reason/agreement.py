@@ -39,10 +39,10 @@ from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import ask_for_all, replace_advice
 from retrace.reason.evidence import is_function, named_changes, types_of
 from retrace.reason.fields import field_changes
+from retrace.reason.held import is_in
 from retrace.reason.objects import (
     advice_of_kind,
     differing_values,
-    is_in,
     keep_compared,
     keep_others,
     pass_held,

@@ -104,6 +104,11 @@ def _named_once(found: dict[str, Change]) -> list[str]:
     return kept
 
 
+def is_in(name: str, holders: tuple[str, ...]) -> bool:
+    """Whether the name is one of these, or a part of one."""
+    return name in holders or is_below(name, holders)
+
+
 def is_below(name: str, holders: tuple[str, ...]) -> bool:
     """Whether the name is a part of one of these."""
     return any(name.startswith((f"{holder}.", f"{holder}[")) for holder in holders)

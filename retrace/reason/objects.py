@@ -20,6 +20,7 @@ from retrace.model.advice import (
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import replace_advice
 from retrace.reason.fields import field_changes
+from retrace.reason.held import is_in
 from retrace.reason.traits import looks_equal, looks_the_same
 
 _Kind = TypeVar("_Kind", bound=Advice)
@@ -91,7 +92,3 @@ def differing_values(history: list[Verdict]) -> dict[str, Change]:
         and not looks_equal(change)
         and not (verdict.program_change == "identical" and looks_the_same(change))
     }
-
-
-def is_in(path: str, outer: tuple[str, ...]) -> bool:
-    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in outer)
