@@ -91,8 +91,9 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"may read {'them' if len(unread) > 1 else 'it'} later, pass "
                 f"{'them' if len(unread) > 1 else 'it'}){_goes_on(advice)}"
             )
-        case model.JitOnce(renames=renames, calls_back=calls_back):
-            more = _RENAMES if renames else _CALLS_BACK if calls_back else _reads_more(asks)
+        case model.JitOnce(renames=renames, unknown=unknown):
+            reads = _CALLS_BACK if advice.calls_back else _reads_more(asks, unknown)
+            more = _RENAMES if renames else reads
             return (
                 f"{_jit(advice)} {_whom(advice)} once, outside the loop or at module level, and "
                 f"call the result{more}{_goes_on(advice)}"
@@ -252,12 +253,13 @@ _CALLS_BACK = (
 )
 
 
-def _reads_more(asks: bool) -> str:
+def _reads_more(asks: bool, unknown: tuple[str, ...] = ()) -> str:
     if not asks:
         return ""
+    perhaps = f", perhaps {names(unknown)}" if unknown else ""
     return (
-        "; it reads something from outside that changed the program: pass that as well, or keep "
-        "one for each where it is no array (a function, an optimizer)"
+        f"; it reads something from outside that changed the program{perhaps}: pass that as "
+        "well, or keep one for each where it is no array (a function, an optimizer)"
     )
 
 

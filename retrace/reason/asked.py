@@ -39,7 +39,10 @@ def ask_for_all(history: list[Verdict]) -> None:
             asks = asked[bodies]
             if isinstance(verdict.fix, JitOnce) and isinstance(asks, JitOnce):
                 asks = verdict.fix.changed(
-                    renames=asks.renames, calls_back=asks.calls_back, proof=asks.proof
+                    renames=asks.renames,
+                    calls_back=asks.calls_back,
+                    unknown=asks.unknown,
+                    proof=asks.proof,
                 )
             replace_advice(history, index, asks)
 

@@ -34,7 +34,7 @@ def field_changes(change: Change, *, whole: bool = True) -> tuple[ValueChange, .
     old, new = values_of(change)
     if not isinstance(change, ValueChange) or old is None or new is None:
         return ()
-    if whole and not (_is_complete(old) and _is_complete(new)):
+    if whole and not (is_complete(old) and is_complete(new)):
         return ()
     found = differences(old, new)
     if any(one.kind != "changed" or not one.path for one in found):
@@ -65,7 +65,8 @@ def is_function(text: object) -> bool:
     return isinstance(text, str) and text.startswith(_FUNCTION)
 
 
-def _is_complete(value: Value) -> bool:
+def is_complete(value: Value) -> bool:
+    """Whether values of which this was recorded can only differ where it differs."""
     return value.data is not None and (value.exact or not _is_incomplete(value.data))
 
 

@@ -32,6 +32,7 @@ from retrace.reason.evidence import (
     package_of,
     values_of,
 )
+from retrace.reason.fields import is_complete
 from retrace.reason.held import Held, is_below
 from retrace.reason.program import Comparison
 from retrace.reason.traits import looks_the_same
@@ -75,7 +76,7 @@ def made_again(evidence: Evidence) -> Advice:
     if _ran_again(function.file, None if nearest is None else nearest.function.file):
         return OwnCell(name=name, what=what)
     # The program differs although the function holds the same: it reads something else.
-    proof = Proof.MEANING if _may_differ(program) else Proof.PROGRAM
+    differs = _may_differ(program)
     return JitOnce(
         name=name,
         what=what,
@@ -83,7 +84,8 @@ def made_again(evidence: Evidence) -> Advice:
         calls_back=program is not None and not program.hashes_differ and program.calls_back,
         unread=tuple(name for name in held.names if name not in held.alike),
         reads=may_change((function,)),
-        proof=proof,
+        unknown=_read_in_part(function) if differs else (),
+        proof=Proof.MEANING if differs else Proof.PROGRAM,
     )
 
 
@@ -314,6 +316,16 @@ def may_change(functions: tuple[Function, ...]) -> tuple[str, ...]:
         for function in functions
         for path, value in function.reads
         if ("." in path or "[" in path) and not _is_static_object(value)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _read_in_part(function: Function) -> tuple[str, ...]:
+    """What it reads and may hold more than was recorded, as the functions of an optimizer do."""
+    found = [
+        name
+        for name, value in function.reads
+        if not is_complete(value) and not _is_static_object(value)
     ]
     return tuple(dict.fromkeys(found))
 

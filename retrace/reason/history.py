@@ -16,7 +16,16 @@ from typing import NamedTuple
 from retrace.causes import Cause
 from retrace.compare.along import along, is_drawn_by_position
 from retrace.model import Change, Dim, Miss, ShapeChange, Verdict
-from retrace.model.advice import FewSizes, JitBlock, PadBatch, PadShape, PassDecision, Proof
+from retrace.model.advice import (
+    BranchInProgram,
+    FewSizes,
+    FewValues,
+    JitBlock,
+    PadBatch,
+    PadShape,
+    PassDecision,
+    Proof,
+)
 from retrace.model.change import together
 from retrace.reason import rules
 from retrace.reason.agreement import agree
@@ -52,7 +61,7 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         own = [verdicts[index] for index in history]
         agree(own)
-        for rule in (_steering, _sizes, _buckets, _ordered):
+        for rule in (_steering, _deciding, _sizes, _buckets, _ordered):
             changed = {id(old): new for old, new in rule(own)}
             own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
@@ -200,6 +209,30 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         for verdict in own:
             first = sharing.is_first(verdict.miss)
             yield verdict, replace(verdict, fix=advised, avoidable="no" if first else "yes")
+
+
+def _deciding(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """Name only what decides the program, not what another call saw change for nothing."""
+    # Comparing the programs takes longest, and for most functions it is not needed.
+    asked = [
+        (verdict, verdict.fix)
+        for verdict in history
+        if isinstance(verdict.fix, (BranchInProgram, FewValues)) and len(verdict.fix.paths) > 1
+    ]
+    if not asked:
+        return
+    unread = {
+        part.path
+        for verdict in history
+        if verdict.program_change == "identical"
+        for change in rules.in_key(verdict.changes)
+        if change.component in OF_VALUES
+        for part in field_changes(change) or (change,)
+    }
+    for verdict, advised in asked:
+        paths = tuple([path for path in advised.paths if path not in unread])
+        if paths and paths != advised.paths:
+            yield verdict, replace(verdict, fix=advised.changed(paths=paths))
 
 
 class _Sharing:

@@ -22,9 +22,11 @@ import pytest
 
 from retrace.model import Verdict
 from retrace.model.advice import (
+    BranchInProgram,
     CastNumber,
     CompareByValue,
     FewValues,
+    JitOnce,
     LeaveOutValue,
     OneKeyType,
     PadBatch,
@@ -68,6 +70,56 @@ def ran(judge_all: JudgeAll) -> Run:
 def told(verdicts: list[Verdict], name: str) -> list[LeaveOutValue]:
     fixes = [one.fix for one in verdicts if one.miss.function.name == name]
     return [fix for fix in fixes if isinstance(fix, LeaveOutValue)]
+
+
+class Rule(NamedTuple):
+    """As an optimizer of optax: functions that hold its numbers."""
+
+    update: Callable[[Any], Any]
+
+
+def rule(rate: float) -> Rule:
+    rates = [rate] * 1_000  # too many to be recorded
+    return Rule(lambda x: x * rates[0])
+
+
+RULE = rule(0.1)
+
+
+def test_what_a_new_function_reads_in_part_may_be_why(ran: Run) -> None:
+    def program() -> None:
+        global RULE
+        for rate in (0.1, 0.1, 0.2):
+            RULE = rule(rate)
+
+            @jax.jit
+            def moved(x: Any) -> Any:
+                return x + RULE.update(x)
+
+            moved(ones(2))
+
+    _, verdicts = ran(program)
+    assert [one.program_change for one in verdicts] == [None, "identical", "constants-only"]
+    fixes = [one.fix for one in verdicts[1:]]
+    assert all(isinstance(fix, JitOnce) and fix.unknown == ("RULE",) for fix in fixes)
+
+
+def test_a_field_that_changed_for_nothing_does_not_decide(ran: Run) -> None:
+    class Settings(NamedTuple):
+        rate: float = 0.1
+        layers: tuple[int, ...] = (4, 4)
+
+    @partial(jax.jit, static_argnums=0)
+    def start(settings: Settings, x: Any) -> Any:
+        return [jnp.ones((3, size)) * x for size in settings.layers]
+
+    def program() -> None:
+        for settings in (Settings(), Settings(0.2), Settings(0.1, (4,)), Settings(0.3)):
+            start(settings, 1.0)
+
+    _, verdicts = ran(program)
+    deciding = [one.fix for one in verdicts if isinstance(one.fix, BranchInProgram)]
+    assert {fix.paths for fix in deciding} == {("settings.layers",)}
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["alone", "another reads it"])

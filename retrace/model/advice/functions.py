@@ -82,6 +82,8 @@ class JitOnce(OfFunction):
     reads: tuple[str, ...] = ()
     """What it reads besides its arguments and may change: a kept function goes on with the
     first."""
+    unknown: tuple[str, ...] = ()
+    """What it reads of which not all was recorded, if its program is another one."""
 
 
 class OwnCell(OfFunction):
