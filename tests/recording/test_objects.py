@@ -83,25 +83,25 @@ def rule(rate: float) -> Rule:
     return Rule(lambda x: x * rates[0])
 
 
-RULE = rule(0.1)
+current = rule(0.1)
 
 
 def test_what_a_new_function_reads_in_part_may_be_why(ran: Run) -> None:
     def program() -> None:
-        global RULE
+        global current
         for rate in (0.1, 0.1, 0.2):
-            RULE = rule(rate)
+            current = rule(rate)
 
             @jax.jit
             def moved(x: Any) -> Any:
-                return x + RULE.update(x)
+                return x + current.update(x)
 
             moved(ones(2))
 
     _, verdicts = ran(program)
     assert [one.program_change for one in verdicts] == [None, "identical", "constants-only"]
     fixes = [one.fix for one in verdicts[1:]]
-    assert all(isinstance(fix, JitOnce) and fix.unknown == ("RULE",) for fix in fixes)
+    assert all(isinstance(fix, JitOnce) and fix.unknown == ("current",) for fix in fixes)
 
 
 def test_a_field_that_changed_for_nothing_does_not_decide(ran: Run) -> None:
