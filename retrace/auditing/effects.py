@@ -35,6 +35,9 @@ _WRITING = frozenset(
         *("__setitem__", "__setattr__", "move_to_end", "rotate", "send", "release", "acquire"),
     )
 )
+_TAKING = frozenset(("get", "get_nowait"))
+"""Methods that take something out of a queue; those of other classes only read."""
+_QUEUES = ("queue", "_queue", "asyncio", "multiprocessing")
 _STORES = {
     "STORE_ATTR": 1,
     "DELETE_ATTR": 1,
@@ -97,32 +100,22 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
                 return Effect(str(place), is_call=True)
             if method is None or _is_changed_by(values(place, function, receiver), method):
                 return Effect(str(place))
-        for place, value in _outside_values(function, receiver):
+        for place, value in outside_values(function, receiver):
             if defined(kind_of(value), "__next__") is not None:
                 return Effect(str(place))  # reading an iterator or a file advances it
     return None
 
 
-def generators(functions: list[tuple[Any, Any]]) -> list[Any]:
-    """The random number generators that functions use from outside."""
-    found: dict[int, Any] = {}
-    for function, receiver in functions:
-        for _, value in _outside_values(function, receiver):
-            if isinstance(value, Random | np.random.Generator | np.random.RandomState):
-                found[id(value)] = value
-    return list(found.values())
-
-
 def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
     """A thread-local variable that functions read; None if there is none."""
     for function, receiver in functions:
-        for place, value in _outside_values(function, receiver):
+        for place, value in outside_values(function, receiver):
             if isinstance(value, threading.local | contextvars.ContextVar):
                 return str(place)
     return None
 
 
-def _outside_values(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
+def outside_values(function: FunctionType, receiver: Any) -> Iterator[tuple[Place, Any]]:
     """What a function uses from outside, with its current value."""
     if lacks(BYTECODE):
         return
@@ -131,11 +124,11 @@ def _outside_values(function: FunctionType, receiver: Any) -> Iterator[tuple[Pla
     for inner in _codes(code):
         has_receiver = receiver is not None and inner is code
         for _, stack in walk(inner, has_receiver=has_receiver):
-            place = stack[-1] if stack else None
-            if place is not None and place.is_outside and place not in seen:
-                seen.add(place)
-                for value in values(place, function, receiver):
-                    yield place, value
+            for place in stack[-2:]:  # what is called lies below an empty place
+                if place is not None and place.is_outside and place not in seen:
+                    seen.add(place)
+                    for value in values(place, function, receiver):
+                        yield place, value
 
 
 def changing(functions: list[tuple[Any, Any]]) -> tuple[Source, ...]:
@@ -230,7 +223,7 @@ def _written_at(
     elif kind in ("LOAD_ATTR", "LOAD_METHOD"):
         if acts_by_name(value):
             yield Place("global", value), _OUTWARD
-        elif value in _WRITING and (place := _top(stack, 1)) is not None:
+        elif value in _WRITING | _TAKING and (place := _top(stack, 1)) is not None:
             yield place, value
     elif (
         kind == "BINARY_OP"
@@ -345,6 +338,8 @@ def _changes_itself(value: Any, method: str, depth: int) -> bool:
     function = defined(kind_of(value), method)
     if function is None or top in _IMMUTABLE_PACKAGES:
         return False
+    if method in _TAKING:
+        return top in _QUEUES
     if type(function) is not FunctionType or depth >= _MAX_DEPTH:
         return True
     # A Python method may return a new object instead: look at its code.

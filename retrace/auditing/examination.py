@@ -14,9 +14,10 @@ from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from retrace.auditing import constants, library_contexts
-from retrace.auditing.effects import Effect, changing, effect, generators, of_thread, read_at
+from retrace.auditing.effects import Effect, changing, effect, of_thread, read_at
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.places import values
+from retrace.auditing.reach import Reach
 from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import TooSlowError, limited
 from retrace.capture.kept import KeptProgram, Static
@@ -71,6 +72,8 @@ class Examination:
         self._left = limits.all
         self._effects: dict[tuple[int, int], Effect | None] = {}
         """Side effects of functions, by the `id` of each and of its receiver."""
+        self._reach: Reach | None = None
+        """What the function that is traced again reaches."""
         self._seen: list[Any] = []
         """Keeps these objects alive during the audit, so that no `id` is reused."""
 
@@ -169,6 +172,9 @@ class Examination:
         effects = () if self._limits.effects else map(self._effect, functions)
         if (what := next((each for each in effects if each is not None), None)) is not None:
             return untraced(Reason.CALLS if what.is_call else Reason.WRITES, what.name)
+        written = None if self._limits.effects else self._misses.kept.written.get(number)
+        if written is not None:
+            return untraced(Reason.WRITES, written)
         if program.thread != get_ident() and (local := asked(of_thread, functions)) is not None:
             return untraced(Reason.THREAD, local)
         settings, differs = self._settings(program)
@@ -177,21 +183,28 @@ class Examination:
         if self._left <= 0:
             return untraced(Reason.TIME)
         began = perf_counter()
+        reach = self._reach = asked(Reach, functions)
         try:
-            with retracing.configured(settings), put_back(generators(functions)):
-                return self._compare(number, program, jaxpr, reads, functions)
+            with retracing.configured(settings), put_back(reach.generators if reach else []):
+                found = self._compare(number, program, jaxpr, reads, functions)
         except retracing.GoneError:
-            return untraced(Reason.GONE)
+            found = untraced(Reason.GONE)
         except TooSlowError:
             is_last = self._left < self._limits.each
             why = Reason.TIME if is_last else Reason.SLOW
-            return untraced(why, seconds=perf_counter() - began)
+            found = untraced(why, seconds=perf_counter() - began)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the function may raise anything
-            return untraced(Reason.RAISES, type(error).__name__)
+            found = untraced(Reason.RAISES, type(error).__name__)
         finally:
             self._left -= perf_counter() - began
+        changed = found.disturbed if reach is None else asked(reach.changed, found.disturbed)
+        if not changed:
+            return found
+        # Seen only now, so that the next audit does not repeat it.
+        self._misses.kept.written[number] = changed[0]
+        return found._replace(disturbed=changed[:_MAX_READS])
 
     def _effect(self, function: tuple[Any, Any]) -> Effect | None:
         """The side effect of a function, if any; an unnamed one if that cannot be determined."""
@@ -211,7 +224,7 @@ class Examination:
         functions: list[tuple[Any, Any]],
     ) -> Checked:
         began = perf_counter()
-        old = transcript(jaxpr)
+        old = transcript(jaxpr, with_callbacks=True)
         new, answer, jaxpr_now = self._traced(program, old, began)
         arrays = self._misses.kept.arrays(number)
         if answer is False and _differ_in_nothing_computed(jaxpr, jaxpr_now):
@@ -261,7 +274,9 @@ class Examination:
         left = min(self._limits.each, self._left) - (perf_counter() - began)
         with library_contexts.around(program.recipe.function()):
             jaxpr = limited(left, program.recipe.trace)
-        new = transcript(jaxpr)
+        if self._reach is not None:
+            asked(self._reach.empty_caches)
+        new = transcript(jaxpr, with_callbacks=True)
         if new.program.hash != old.program.hash:
             return new, False, jaxpr
         return new, _captured_same(old, new), jaxpr
@@ -310,7 +325,8 @@ def _computes_same(one: Any, other: Any) -> bool | None:
 def _differ_in_nothing_computed(one: Any, other: Any) -> bool:
     """Whether two jaxprs differ at most in names of functions and in arrays that nothing uses."""
     first, second = (
-        transcript(jaxpr, with_names=False, with_unused=False) for jaxpr in (one, other)
+        transcript(jaxpr, with_callbacks=True, with_names=False, with_unused=False)
+        for jaxpr in (one, other)
     )
     return first.program.hash == second.program.hash and _captured_same(first, second) is True
 

@@ -78,6 +78,8 @@ class Kept:
         # would be lost.
         self._dead: deque[Any] = deque()
         self._numbers: dict[int, int] = {}
+        self.written: dict[int, str] = {}
+        """What an audit saw a function write when it traced it again."""
         self.traced = 0
         """Total number of programs so far."""
 
@@ -147,3 +149,4 @@ class Kept:
     def _forget(self, number: int) -> None:
         self._programs.pop(number, None)
         self._arrays.pop(number, None)
+        self.written.pop(number, None)

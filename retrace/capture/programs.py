@@ -94,6 +94,7 @@ def transcript(
     jaxpr: Any,
     *,
     is_part: bool = False,
+    with_callbacks: bool = False,
     with_names: bool = True,
     with_unused: bool = True,
     most: float = math.inf,
@@ -103,6 +104,7 @@ def transcript(
     Args:
         jaxpr: the program.
         is_part: whether it will be part of a program that is still being traced.
+        with_callbacks: whether to include the content of host callbacks.
         with_names: whether to include the names of functions called inside.
         with_unused: whether to include captured arrays that nothing uses.
         most: the largest number of equations to write down, without parts that were met before.
@@ -110,7 +112,8 @@ def transcript(
     Raises:
         TooLargeError: there are more.
     """
-    known = _parts if with_names and with_unused and _names_stay() else None
+    as_usual = with_names and with_unused and not with_callbacks
+    known = _parts if as_usual and _names_stay() else None
     found = transcribe(
         jaxpr,
         _is_library,
@@ -120,6 +123,7 @@ def transcript(
         stacks=_known_stacks(),
         known=known,
         is_part=is_part,
+        with_callbacks=with_callbacks,
         with_names=with_names,
         with_unused=with_unused,
         most=most,

@@ -13,6 +13,8 @@ _CALLBACKS = frozenset(
     for name in ("callback.py", "debugging.py")
 )
 
+CALLBACKS = ("pure_callback", "io_callback", "debug_callback")
+"""The primitives that call into Python."""
 
 _MAPS: dict[str, CodeType] = {
     code.co_qualname: code

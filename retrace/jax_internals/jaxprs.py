@@ -26,7 +26,7 @@ import jax
 import numpy as np
 
 from retrace.jax_internals import hi_primitives, result_paths
-from retrace.jax_internals.callbacks import printed
+from retrace.jax_internals.callbacks import CALLBACKS, printed
 from retrace.jax_internals.custom_rules import Rules
 from retrace.jax_internals.dims import symbolic, written
 from retrace.jax_internals.literals import (
@@ -69,6 +69,7 @@ def transcribe(
     known: Known | None = None,
     is_part: bool = False,
     with_rules: bool = True,
+    with_callbacks: bool = False,
     with_names: bool = True,
     with_unused: bool = True,
     most: float = math.inf,
@@ -86,6 +87,8 @@ def transcribe(
         known: sub-jaxprs that earlier walks with the same arguments met; others are added.
         is_part: whether the whole is a sub-jaxpr too, of a program still being traced.
         with_rules: whether to include the content of custom rules.
+        with_callbacks: whether to include that of host callbacks, of which a program keeps the
+            first, as far as it is plain data.
         with_names: whether to include the names of functions called inside.
         with_unused: whether to include captured arrays that nothing uses.
         most: the largest number of equations to convert, without those that are known.
@@ -96,7 +99,8 @@ def transcribe(
     located = None
     if is_library is not None:
         located = Stacks(is_library, shown, frames, {} if stacks is None else stacks)
-    walk = _Walk(located, plain, known, is_part, with_rules, with_names, with_unused)
+    whole = (("custom_",) if with_rules else ()) + (CALLBACKS if with_callbacks else ())
+    walk = _Walk(located, plain, known, is_part, whole, with_names, with_unused)
     walk.room = most
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id, results=result_paths.digest(jaxpr))
@@ -124,7 +128,7 @@ class _Walk:
         plain: Callable[[Any], str | None],
         known: Known | None,
         is_part: bool,
-        with_rules: bool,
+        whole: tuple[str, ...],
         with_names: bool,
         with_unused: bool,
     ) -> None:
@@ -135,7 +139,7 @@ class _Walk:
         self.host: list[str] = []
         self.room = math.inf
         self._rules = Rules(plain, self.held.append)
-        self._in_rule, self._with_rules = False, with_rules
+        self._in_rule, self._whole = False, whole
         self._with_names, self._with_unused = with_names, with_unused
         self._stacks = stacks
         self._known, self._is_part = known, is_part
@@ -213,7 +217,7 @@ class _Walk:
                 made += 1
                 aval = variable.aval
                 results.append((type(aval) is shaped and types.get(aval)) or self._type(aval))
-            self._in_rule = self._with_rules and equation.primitive.name.startswith("custom_")
+            self._in_rule = equation.primitive.name.startswith(self._whole)
             parameters = self._parameters(equation.params) if equation.params else ""
             self._in_rule = False
             taken = " ".join(arguments)

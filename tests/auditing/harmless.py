@@ -713,3 +713,16 @@ def what_rebuilding_a_pytree_creates_and_replaces() -> Iterator[Any]:
         return x[edges.pairs].sum()
 
     yield lambda: f(Edges([(0, 1), (1, 2)]), x)
+
+
+@harmless
+def a_callback_made_again_over_the_same() -> Iterator[Any]:
+    seen: list[float] = []
+
+    def f(x: Any) -> Any:
+        jax.debug.callback(lambda y: seen.append(float(y.sum())), x)
+        return x * 2
+
+    jitted = jax.jit(f)
+    yield lambda: jitted(x)
+    seen.append(0.0)

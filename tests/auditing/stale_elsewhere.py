@@ -445,3 +445,80 @@ def a_length_of_a_scan_below_a_gradient() -> Iterator[Any]:
     f = jax.jit(jax.value_and_grad(roll))
     yield lambda: f(x)
     settings.n = 5
+
+
+S = jax.ShapeDtypeStruct((3,), np.float32)
+
+
+def scaled(k: float, y: Any) -> Any:
+    return np.asarray(y * k, np.float32)
+
+
+@stale
+def a_callback_that_holds_a_number() -> Iterator[Any]:
+    it = held(k=1.0)
+
+    def f(x: Any) -> Any:
+        k = it.k
+        return jax.pure_callback(lambda y: scaled(k, y), S, x)
+
+    jitted = jax.jit(f)
+    yield lambda: jitted(x)
+    it.k = 2.0
+
+
+@stale
+def a_callback_that_binds_a_number() -> Iterator[Any]:
+    it = held(k=1.0)
+    f = jax.jit(lambda x: jax.pure_callback(functools.partial(scaled, it.k), S, x))
+    yield lambda: f(x)
+    it.k = 2.0
+
+
+@stale
+def a_callback_of_another_object() -> Iterator[Any]:
+    class Scale:
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        def __call__(self, y: Any) -> Any:
+            return scaled(self.k, y)
+
+        def of(self, y: Any) -> Any:
+            return scaled(self.k, y)
+
+    it = held(scale=Scale(1.0))
+    f = jax.jit(lambda x: jax.pure_callback(it.scale.of, S, x))
+    yield lambda: f(x)
+    it.scale = Scale(2.0)
+
+
+@stale
+def what_a_cached_function_computes() -> Iterator[Any]:
+    it = held(scale=1.0)
+
+    @functools.lru_cache
+    def table(n: int, scale: float) -> Any:
+        return jnp.arange(n) * scale
+
+    table(3, 1.0)
+    f = jax.jit(lambda x: x + table(3, it.scale))
+    yield lambda: f(x)
+    it.scale = 2.0
+
+
+@stale
+def a_cached_property() -> Iterator[Any]:
+    class Model:
+        k = 1.0
+
+        @functools.cached_property
+        def w(self) -> Any:
+            return jnp.ones(3) * self.k
+
+    model = Model()
+    assert model.w is not None
+    f = jax.jit(lambda x: x * model.w)
+    yield lambda: f(x)
+    model.k = 2.0
+    del model.w

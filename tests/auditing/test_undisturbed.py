@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import queue
 import random
 import subprocess
 import sys
@@ -134,7 +136,90 @@ def test_side_effects_that_were_repeated_are_reported() -> None:
         jax.jit(f)(x)
         told = retrace.audit()
     assert kept == {"n": 2}
-    assert "`table` and `table.kept`" in str(told)
+    assert "`table`, `table.kept` and `kept['n']`" in str(told)
+
+
+def test_what_caches_keep_of_a_trace_does_not_stay() -> None:
+    @functools.lru_cache
+    def table(n: int, scale: float) -> Any:
+        return jnp.arange(n) * scale
+
+    class Model:
+        @functools.cached_property
+        def w(self) -> Any:
+            return jnp.ones(3)
+
+    model, scales = Model(), [1.0]
+    assert model.w is not None
+    table(3, 1.0)
+
+    def f(x: Any) -> Any:
+        return x + table(3, scales[0]) * model.w
+
+    with retrace.recording():
+        jax.jit(f)(x)
+        scales[0] = 2.0
+        del model.w
+        told = retrace.audit()
+    # A value of the trace would raise here.
+    np.testing.assert_array_equal(table(3, 2.0) + model.w, [1.0, 3.0, 5.0])
+    assert [one.verdict for one in told] == ["proved"]
+    assert "`table`" in str(told) and "`model.w`" in str(told)
+
+
+def test_generators_anywhere_continue_as_before() -> None:
+    class Noise:
+        def __init__(self) -> None:
+            self.own = np.random.default_rng(5)
+
+        def __call__(self) -> Any:
+            return self.own.normal()
+
+    config, several = {"rng": np.random.default_rng(0)}, [random.Random(i) for i in range(2)]
+    noises = {"a": Noise()}
+
+    def noise(settings: dict[str, Any]) -> Any:
+        return settings["rng"].normal()
+
+    def f(x: Any) -> Any:
+        return x + noise(config) + sum(one.random() for one in several) + noises["a"]()
+
+    def states() -> list[Any]:
+        own = [config["rng"], noises["a"].own]
+        return [*(one.bit_generator.state for one in own), *(one.getstate() for one in several)]
+
+    with retrace.recording():
+        jax.jit(f)(x)
+        before = states()
+        told = retrace.audit()
+    assert states() == before
+    assert [one.verdict for one in told] == ["each-trace"]
+
+
+@pytest.mark.parametrize("program", writing.UNSEEN, ids=lambda one: one.__name__)
+def test_effects_that_no_bytecode_shows_are_reported_and_not_repeated(
+    program: Callable[[], tuple[Any, Callable[[], int]]],
+) -> None:
+    function, count = program()
+    with retrace.recording():
+        jax.jit(function)(x)
+        assert count() == 1
+        told = retrace.audit()
+        assert count() == 2 and "again changed" in str(told)
+        assert "writes `" in str(retrace.audit())
+    assert count() == 2
+
+
+def test_what_takes_from_a_queue_is_not_traced_again() -> None:
+    waiting: queue.Queue[float] = queue.Queue()
+    for item in range(3):
+        waiting.put(float(item))
+
+    jitted = jax.jit(lambda x: x * waiting.get())
+    with retrace.recording():
+        jitted(x)
+        assert [one.verdict for one in retrace.audit()] == ["not-checked"]
+    assert waiting.qsize() == 2
 
 
 def test_log_records_are_not_repeated(caplog: pytest.LogCaptureFixture) -> None:

@@ -209,3 +209,83 @@ def by_a_process(x: Any) -> Any:
     line = f"open({str(folder / 'process')!r}, 'a').write('+')"
     subprocess.run([sys.executable, "-S", "-c", line], check=True)
     return x
+
+
+UNSEEN: list[Callable[[], tuple[Any, Callable[[], int]]]] = []
+"""Each returns a function that writes where no bytecode of its own shows it, and a count."""
+
+
+def unseen(make: Callable[[], Any]) -> Callable[[], Any]:
+    UNSEEN.append(make)
+    return make
+
+
+@unseen
+def by_a_layer_in_a_list() -> Any:
+    class Net:
+        def __init__(self) -> None:
+            self.layers = [Counter()]
+
+        def __call__(self, x: Any) -> Any:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    net = Net()
+    return lambda x: net(x), lambda: net.layers[0].calls
+
+
+@unseen
+def by_a_decorator() -> Any:
+    calls: dict[str, int] = {}
+
+    def counted(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*given: Any) -> Any:
+            calls[function.__name__] = calls.get(function.__name__, 0) + 1
+            return function(*given)
+
+        return wrapper
+
+    helper = counted(lambda x: x * 3)
+    return lambda x: helper(x), lambda: sum(calls.values())
+
+
+@unseen
+def by_a_hook() -> Any:
+    hooked = {"n": 0}
+
+    def hook(x: Any) -> None:
+        hooked["n"] += 1
+
+    hooks = [hook]
+
+    def function(x: Any) -> Any:
+        for each in hooks:
+            each(x)
+        return x
+
+    return function, lambda: hooked["n"]
+
+
+@unseen
+def by_a_class_of_its_instances() -> Any:
+    class Dense:
+        made = 0
+
+        def __init__(self) -> None:
+            Dense.made += 1
+
+        def __call__(self, x: Any) -> Any:
+            return x * 6
+
+    return lambda x: Dense()(x), lambda: Dense.made
+
+
+@unseen
+def into_a_default() -> Any:
+    def nth(seen: list[int] = []) -> Any:  # noqa: B006
+        seen.append(1)
+        return seen
+
+    return lambda x: x * min(1, len(nth())), lambda: len((nth.__defaults__ or ((),))[0])

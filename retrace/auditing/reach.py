@@ -1,0 +1,211 @@
+"""What functions can reach outside themselves, before and after they are traced again.
+
+Their bytecode shows what they write. What the methods of objects in a list write, a decorator, a
+hook or a class that counts its instances shows only once it has happened: then it is told, random
+number generators are put back, and caches that would keep values of the trace are emptied.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from collections import deque
+from collections.abc import Iterator
+from random import Random
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from retrace.auditing.effects import outside_values
+from retrace.capture.objects import attributes_of, derives, kind_of, mro_attributes, own
+from retrace.capture.place import Owner, owner
+from retrace.jax_internals.names_values import TRACER
+
+_MAX_OBJECTS = 2_000
+_MAX_ITEMS = 256
+"""Maximum number of items that are looked at in one container."""
+_MAX_TEXT = 200
+_MAX_REFERENTS = 5_000
+_INSIDE = ("builtins", "functools")
+_SCALARS = (bool, int, float, complex, type(None))
+_SEQUENCES: tuple[Any, ...] = (list, tuple, deque)
+_GENERATORS = (Random, np.random.Generator, np.random.RandomState)
+_CACHE = type(functools.lru_cache(lambda: None))
+_Mark: TypeAlias = tuple[object, object]
+"""Stands for a value: a number or text for itself, anything else for the object."""
+_State: TypeAlias = dict[str, _Mark]
+
+
+class Reach:
+    """All that some functions reach, up to a limit, as it is now."""
+
+    def __init__(self, functions: list[tuple[Any, Any]]) -> None:
+        """`functions` come each with the object bound to its first parameter, or None."""
+        self.generators: list[Any] = []
+        """The random number generators."""
+        self._caches: list[tuple[Any, str]] = []
+        """The caches of `functools`, with their names."""
+        self._missed: dict[int, int] = {}
+        """How often each had missed, by `id`."""
+        self._filled: dict[str, None] = {}
+        self._states: list[tuple[str, Any, _State]] = []
+        self._seen: dict[int, Any] = {}
+        """By `id`; kept alive, so that none is reused."""
+        self._waiting: deque[tuple[str, Any]] = deque()
+        for function, receiver in functions:
+            self._names_in(function, receiver)
+        while self._waiting and len(self._seen) < _MAX_OBJECTS:
+            self._visit(*self._waiting.popleft())
+
+    def empty_caches(self) -> None:
+        """Empty the caches of `functools` that hold values of a trace, properties included."""
+        for name, thing, before in self._states:
+            for part in _computed(thing):
+                if f".{part}" not in before and _holds_traced(attributes_of(thing)[part]):
+                    del attributes_of(thing)[part]
+                    self._filled[f"{name}.{part}"] = None
+        for cache, name in self._caches:
+            if cache.cache_info().misses != self._missed[id(cache)]:
+                self._filled[name] = None
+                if _holds_traced(cache):
+                    cache.cache_clear()
+                self._missed[id(cache)] = cache.cache_info().misses
+
+    def changed(self, known: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of what differs now, after those that are known to; these hold some of it."""
+        self.empty_caches()
+        found = dict(self._filled)
+        for name, thing, before in self._states:
+            after = _state(thing)
+            if len(after) != len(before):
+                found[name] = None
+            elif after != before:
+                found |= dict.fromkeys(
+                    name + part for part, mark in after.items() if before.get(part) != mark
+                )
+        below = tuple([f"{one}{mark}" for one in known for mark in ".["])
+        more = [name for name in found if name not in known and not name.startswith(below)]
+        return (*known, *more)
+
+    def _names_in(self, function: FunctionType, receiver: Any = None) -> None:
+        for place, value in outside_values(function, receiver):
+            self._waiting.append((str(place), value))
+        self._waiting.extend(_defaults(function))
+
+    def _visit(self, name: str, value: Any) -> None:
+        kind = kind_of(value)
+        if kind in _SCALARS or kind is str or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if derives(kind, *_GENERATORS):
+            self.generators.append(value)
+        elif kind is _CACHE:
+            self._caches.append((value, name))
+            self._missed[id(value)] = value.cache_info().misses
+            self._visit(name, value.__wrapped__)
+        elif kind is FunctionType:
+            if owner(value.__code__.co_filename) is Owner.USER:
+                self._names_in(value)
+        elif kind is MethodType:
+            self._visit(name, value.__self__)
+            self._visit(name, value.__func__)
+        else:
+            self._take(name, value, kind)
+
+    def _take(self, name: str, value: Any, kind: type) -> None:
+        is_class = derives(kind, type)
+        if not is_class and _is_users(kind):
+            self._visit(str(own(kind, "__name__")), kind)
+            called = next((d["__call__"] for d in mro_attributes(kind) if "__call__" in d), None)
+            if type(called) is FunctionType:
+                self._visit(name, called)
+        if is_class or derives(kind, dict, *_SEQUENCES) or _is_users(kind):
+            self._states.append((name, value, _state(value)))
+            self._waiting.extend((name + part, inner) for part, inner in _parts(value))
+
+
+def _state(value: Any) -> _State:
+    return {name: _mark(part) for name, part in _parts(value)}
+
+
+def _mark(value: Any) -> _Mark:
+    kind = kind_of(value)
+    if kind in _SCALARS or (kind is str and len(value) <= _MAX_TEXT):
+        return kind, repr(value)
+    return object, id(value)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """The items and attributes of a container or of an object of the user's."""
+    kind = kind_of(value)
+    if derives(kind, type):
+        if _is_users(value):
+            held = list(own(value, "__dict__").items())
+            yield from ((f".{k}", v) for k, v in held if k[:2] != "__" and not _is_code(v))
+        return
+    if derives(kind, dict):
+        items = list(cast(Any, dict).items(value))[:_MAX_ITEMS]
+        yield from ((f"[{_key(key)}]", item) for key, item in items)
+    elif (base := next((one for one in _SEQUENCES if derives(kind, one)), None)) is not None:
+        items = list(base.__iter__(value))[:_MAX_ITEMS]
+        yield from ((f"[{place}]", item) for place, item in enumerate(items))
+    if _is_users(kind):
+        yield from ((f".{key}", item) for key, item in list(attributes_of(value).items()))
+
+
+def _computed(value: Any) -> list[str]:
+    """The attributes of an object that are kept values of properties."""
+    kind = kind_of(value)
+    if derives(kind, type) or not _is_users(kind):
+        return []
+    classes = mro_attributes(kind)
+    return [
+        name
+        for name in attributes_of(value)
+        if any(type(each.get(name)) is functools.cached_property for each in classes)
+    ]
+
+
+def _key(key: Any) -> str:
+    return repr(key) if kind_of(key) in (*_SCALARS, str) else f"<{id(key)}>"
+
+
+def _is_code(value: Any) -> bool:
+    return kind_of(value) in (FunctionType, staticmethod, classmethod, property)
+
+
+def _is_users(kind: type) -> bool:
+    """Whether the user wrote a class."""
+    module = sys.modules.get(str(own(kind, "__module__")))
+    file = getattr(module, "__dict__", {}).get("__file__")
+    if type(file) is not str:
+        return own(kind, "__module__") == "__main__"
+    return owner(file) is Owner.USER
+
+
+def _defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    code, given = function.__code__, function.__defaults__ or ()
+    first = code.co_argcount - len(given)
+    for place, value in enumerate(given, first):
+        yield f"{function.__name__}({code.co_varnames[place]})", value
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield f"{function.__name__}({name})", value
+
+
+def _holds_traced(thing: Any) -> bool:
+    """Whether something holds values of a trace, which are of no use outside it."""
+    tracer = TRACER.get()
+    if tracer is not None and derives(kind_of(thing), tracer):
+        return True
+    waiting, seen = [thing], set[int]()
+    while waiting and tracer is not None and len(seen) < _MAX_REFERENTS:
+        for each in gc.get_referents(waiting.pop()):
+            if derives(kind := kind_of(each), tracer):
+                return True
+            if id(each) not in seen and own(kind, "__module__") in _INSIDE:
+                seen.add(id(each))
+                if not derives(kind, FunctionType, ModuleType, type):
+                    waiting.append(each)
+    return False
