@@ -11,6 +11,7 @@ from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
 from retrace.capture.held import all_cells, defaults
 from retrace.capture.notebook_cells import is_cell, shown
+from retrace.capture.of_jax import is_own
 from retrace.capture.place import Owner, owner
 from retrace.capture.site import Sites
 from retrace.capture.snapshot import snapshot
@@ -51,6 +52,7 @@ class Functions:
         jax_name: str | None = None,
         *,
         traced: bool = False,
+        jitted: bool = False,
         snapshots: dict[int, Value] | None = None,
     ) -> Function:
         """Describe a function for the recording.
@@ -59,6 +61,7 @@ class Functions:
             function: what `jax.jit` was given.
             jax_name: JAX's name for it, if known.
             traced: whether it is about to be traced, so that what it reads is recorded.
+            jitted: whether somebody jitted it, which JAX does to its own functions as well.
             snapshots: those of objects that functions of the same miss hold, by `id`; others are
                 added.
         """
@@ -72,13 +75,15 @@ class Functions:
             return self._linear(linear, function, number or 0, jax_name)
         found = unwrap(function)
         base = found.base
-        if base is None or is_internal(function, found):
+        if base is None or (
+            is_internal(function, found) and not (jitted and not is_own(function))
+        ):
             operation = self._operation(function, found, number or 0, jax_name)
             if jax_name is None and type(function) is FunctionType:
                 self._operations.put(function, operation)
             return operation
         definition = self._definitions.of(base.__code__)
-        in_library = owner(definition.file) is _LIBRARY
+        in_library = owner(definition.file) in (_LIBRARY, _JAX)
         name = base.__name__
         kind = found.kind or (Kind.LAMBDA if base.__code__.co_name == "<lambda>" else Kind.DEF)
         receiver = None
@@ -129,7 +134,7 @@ class Functions:
             decorators=tuple(found.decorators),
             around=around.names,
         )
-        if jax_name is None and _is_plain(function):
+        if jax_name is None and _is_plain(function) and owner(definition.file) is not _JAX:
             self._plain.put(function.__code__, described._replace(reads=()))
         return described
 
@@ -138,7 +143,7 @@ class Functions:
 
         It is one function as long as `kept` is one object, and so is what it holds.
         """
-        new = self.describe(function, traced=traced)
+        new = self.describe(function, traced=traced, jitted=True)
         if kept is None:
             return new
         known = self._kept.of(kept, lambda: new._replace(reads=()))

@@ -16,6 +16,7 @@ from retrace.capture.journal import Journal
 from retrace.capture.kept import Kept, Static, changeable
 from retrace.capture.key import Keys, parameter_names, without_axis
 from retrace.capture.lock import Count
+from retrace.capture.of_jax import is_operation
 from retrace.capture.operation import (
     at_line,
     body_functions,
@@ -35,7 +36,7 @@ from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.calls import Call, Site, bare, is_clean, is_of_lax, mark, marked
 from retrace.jax_internals.clears import Clears
 from retrace.jax_internals.names_values import SIGNATURE
-from retrace.jax_internals.pmap import Options, is_mapped, mapped
+from retrace.jax_internals.pmap import Options, is_mapped
 from retrace.model import CallSite, Function, Key, Kind, Stage, Value
 from retrace.model.miss_fields import MissFields
 from retrace.store.writer import Writer
@@ -77,7 +78,7 @@ class Misses:
         if not writers or given is None:
             return None
         stack = stack_of(call.frame)
-        if is_internal(given) and mapped(given) is None:
+        if is_operation(given, call.frame):
             return self._of_operation(call, given, stack, fields, writers)
         packed = unpack(call)
         traced = stage is _TRACE
@@ -96,7 +97,7 @@ class Misses:
                 told = value._replace(text=packed.receiver, data=None)
                 key = key._replace(static=((name, told), *others))
         else:
-            function = self._functions.describe(given, traced=traced)
+            function = self._functions.describe(given, traced=traced, jitted=True)
             signature = getattr(call.info, _SIGNATURE, None) or _signature(given)
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
             if key.static and traced:
@@ -349,7 +350,7 @@ class Misses:
 
     def described_now(self, function: Any) -> Function:
         """Describe a function as if it were traced now, including what it reads."""
-        return self._functions.describe(function, traced=True)
+        return self._functions.describe(function, traced=True, jitted=True)
 
     def config_now(self) -> tuple[tuple[str, Value], ...]:
         """The configuration of this thread, as it would be part of a key."""
@@ -383,7 +384,7 @@ class Misses:
 
     def describe(self, function: Any) -> Function:
         """Describe a function, jitted or not, as its misses would."""
-        return self._functions.describe(at.JITTED_FUN.of(function, function))
+        return self._functions.describe(at.JITTED_FUN.of(function, function), jitted=True)
 
 
 def _signature(function: Any) -> inspect.Signature | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def find(selectors: Iterable[Selector]) -> dict[Selector, list[Any]]:
     """The jitted objects that match each selector; selectors without a match are left out."""
+    from retrace.capture.of_jax import is_own
     from retrace.capture.session import describe
     from retrace.jax_internals.jitted import function_of, jitted_objects
 
@@ -22,7 +23,7 @@ def find(selectors: Iterable[Selector]) -> dict[Selector, list[Any]]:
     for jitted in jitted_objects() if wanted else ():
         given = function_of(jitted)
         name = str(getattr(jitted, "__name__", ""))
-        if given is None or str(getattr(given, "__module__", "")).startswith("jax."):
+        if given is None or (_is_of_jax(given) and is_own(given)):
             continue
         function = describe(given)
         for one in wanted:
@@ -56,12 +57,16 @@ def make_cold(selectors: Iterable[Selector]) -> set[Selector]:
     return set(found)
 
 
+def _is_of_jax(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("jax.")
+
+
 def _functions(selectors: list[Selector]) -> Iterator[FunctionType]:
     from retrace.capture.session import describe
 
     last = [one.pattern.rpartition(".")[2] for one in selectors]
     for function in gc.get_objects() if selectors else ():
-        if type(function) is not FunctionType or str(function.__module__).startswith("jax."):
+        if type(function) is not FunctionType or _is_of_jax(function):
             continue
         if any(fnmatchcase(function.__name__, name) for name in last):
             described = describe(function)

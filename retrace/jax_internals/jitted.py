@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -11,10 +12,19 @@ import jax
 
 def jitted_objects() -> Iterator[Any]:
     """All live objects made by `jax.jit`, in all threads."""
-    kind = type(jax.jit(_nothing))
     for one in gc.get_objects():
-        if type(one) is kind:
+        if is_jitted(one):
             yield one
+
+
+def is_jitted(thing: Any) -> bool:
+    """Whether `jax.jit` made it."""
+    return type(thing) is _kind()
+
+
+@lru_cache(maxsize=1)
+def _kind() -> type:
+    return type(jax.jit(_nothing))
 
 
 def function_of(jitted: Any) -> Any:

@@ -426,3 +426,33 @@ def test_an_unknown_name_lists_what_was_traced() -> None:
         retrace.assert_max_traces("qqq", 1),
     ):
         run(jax.jit(train_step), 2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        jax.nn.relu,
+        jnp.linalg.norm,
+        jnp.mean,
+        jax.vmap(jnp.cumsum),
+        functools.partial(jax.nn.softmax, axis=0),
+        jax.grad(jnp.sum),
+    ],
+    ids=["relu", "norm", "mean", "vmap", "partial", "grad"],
+)
+def test_a_function_of_jax_that_the_user_jitted_is_guarded(function: Any) -> None:
+    jitted = jax.jit(function)
+    mapped = getattr(function, "__wrapped__", None) is jnp.cumsum
+    rows = [ones(1, size) if mapped else ones(size) for size in (2, 3)]
+    with pytest.raises(ExceededError) as caught, retrace.assert_max_traces(jitted, 1):
+        [jitted(row) for row in rows]
+    assert [miss.cause for miss in caught.value.misses] == ["first-trace", "shape-changed"]
+    with pytest.raises(MissError), retrace.freeze(jitted):
+        jitted(np.pad(rows[0], [(0, 3)] * rows[0].ndim))
+
+
+def test_operations_of_jax_are_not_functions_of_the_user() -> None:
+    with retrace.recording() as seen:
+        for operation in (jnp.linalg.norm, jnp.sort, jax.nn.relu, jnp.cumsum):
+            operation(ones(17))
+    assert {miss.cause for miss in seen.misses} == {"eager-op"}

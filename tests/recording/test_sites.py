@@ -286,10 +286,10 @@ def test_pmap_of_a_package_s_function_is_that_function(judge_all: JudgeAll) -> N
     assert not [name for v in found for name, value in v.miss.key.config if "0x" in value.text]
 
 
-def test_pmap_of_a_function_of_jax_is_an_operation_of_its_name(judge_all: JudgeAll) -> None:
+def test_pmap_of_a_function_of_jax_is_that_function(judge_all: JudgeAll) -> None:
     verdicts = judge_all(lambda: jax.pmap(jax.nn.softmax)(X[None]))[1]
     assert "softmax" in {verdict.miss.function.name for verdict in verdicts}
-    assert {verdict.cause for verdict in verdicts} == {Cause.EAGER_OP}
+    assert {verdict.cause for verdict in verdicts} == {Cause.FIRST_TRACE}
 
 
 def test_what_jax_makes_of_a_trace_is_the_function_s_that_was_traced(
