@@ -151,6 +151,9 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return None
 
 
+_MEANT = "; where both are meant, leave it: each has its own program"
+
+
 def _structure(advice: model.OneStructure, who: str) -> str:
     match advice.way:
         case "omitted" | "none":
@@ -165,9 +168,10 @@ def _structure(advice: model.OneStructure, who: str) -> str:
             one, other = (quoted(kind) for kind in advice.containers)
             return f"give {who} the same structure at every call, {one} or {other}, not both"
         case "nodes":
-            return f"give {who} the same structure at every call"
+            meant = _MEANT if advice.proof is Proof.MEANING else ""
+            return f"give {who} the same structure at every call{meant}"
         case "program":
-            return f"keep {who} the same between calls: its program depends on it"
+            return f"keep {who} the same between calls: its program depends on it{_MEANT}"
         case _:
             return f"keep {who} the same between calls"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from retrace.model import advice as model
-from retrace.model.advice import Advice, OfFunction, Proof, What
+from retrace.model.advice import Advice, Proof
 from retrace.present.advice_values import AS_ARRAY
+from retrace.present.passing_words import UNEXPLAINED, and_pass, arguments, jit, whom
 from retrace.present.words import names, quoted
 
 
@@ -64,29 +65,29 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             )
         case model.KeepTraced():
             return (
-                f"keep {_whom(advice)} in a variable and pass that object each time: a new one "
+                f"keep {whom(advice)} in a variable and pass that object each time: a new one "
                 "is traced again"
             )
         case model.PassTraced():
             differs = names(advice.paths)
             if not differs:
                 return (
-                    f"{_whom(advice)} was created again and is a different program each time: if "
+                    f"{whom(advice)} was created again and is a different program each time: if "
                     "it should be the same, keep it in a variable"
                 )
             return (
-                f"{_whom(advice)} holds a different {differs} each time: keep one for each "
-                f"value, or pass {differs} to it as {_arguments(advice.paths)}"
+                f"{whom(advice)} holds a different {differs} each time: keep one for each "
+                f"value, or pass {differs} to it as {arguments(advice.paths)}"
             )
         case model.OwnCell():
-            return f"keep {_whom(advice)} in its own cell, and only run that again after an edit"
+            return f"keep {whom(advice)} in its own cell, and only run that again after an edit"
         case model.JitForEach():
             return _for_each(advice)
         case model.JitAndPass():
-            return _and_pass(advice)
+            return and_pass(advice)
         case model.JitOnce(unread=unread) if unread and not asks:
             return (
-                f"{_jit(advice)} {_whom(advice)} once, outside the loop or at module level, and "
+                f"{jit(advice)} {whom(advice)} once, outside the loop or at module level, and "
                 f"call the result: nothing in its program depends on {names(unread)} (if an `if` "
                 f"may read {'them' if len(unread) > 1 else 'it'} later, pass "
                 f"{'them' if len(unread) > 1 else 'it'}){_goes_on(advice)}"
@@ -95,13 +96,14 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
             reads = _CALLS_BACK if advice.calls_back else _reads_more(asks, unknown)
             more = _RENAMES if renames else reads
             return (
-                f"{_jit(advice)} {_whom(advice)} once, outside the loop or at module level, and "
+                f"{jit(advice)} {whom(advice)} once, outside the loop or at module level, and "
                 f"call the result{more}{_goes_on(advice)}"
             )
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
-                f"keep one {quoted(type_)} object and pass what differs, if anything, to "
-                f"{quoted(name)} as arguments: JAX compiles one program per object"
+                f"keep one {quoted(type_)} object and pass all that differs, if anything, to "
+                f"{quoted(name)} as arguments, static where a shape, an `if` or a loop depends "
+                "on it, or where it is no array: JAX compiles one program per object"
             )
         case model.OneReceiver(type=type_):
             return (
@@ -161,7 +163,7 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
         case model.PassState(name=name):
             if not advice.paths:
                 return f"pass what {quoted(name)} reads from outside as an argument"
-            kind = _arguments(advice.paths, "static" if advice.static else "")
+            kind = arguments(advice.paths, "static" if advice.static else "")
             return f"pass {names(advice.paths)} to {quoted(name)} as {kind}"
         case model.KeepMethod(name=name):
             text = (
@@ -263,30 +265,11 @@ def _reads_more(asks: bool, unknown: tuple[str, ...] = ()) -> str:
     )
 
 
-def _jit(advice: OfFunction) -> str:
-    """What to do with the function once."""
-    return "`jax.pmap`" if advice.mapped else "jit"
-
-
-def _whom(advice: OfFunction) -> str:
-    if advice.maker:
-        return f"what {quoted(advice.maker)} makes of {quoted(advice.name)}"
-    match advice.what:
-        case What.LAMBDA:
-            return "the lambda"
-        case What.PARTIAL:
-            return f"{quoted(advice.name)} itself"
-        case What.TRANSFORMED | What.WRAPPED:
-            return f"the {advice.what.value} {quoted(advice.name)}"
-        case What.FUNCTION | What.METHOD:
-            return quoted(advice.name)
-
-
 def _for_each(advice: model.JitForEach) -> str:
     if advice.inside:
         return (
             f"jit {quoted(advice.name)} once, create {names(advice.paths)} inside it, and pass "
-            f"{names(advice.traced)} to it as {_arguments(advice.traced)} (an `if` on it stays "
+            f"{names(advice.traced)} to it as {arguments(advice.traced)} (an `if` on it stays "
             "outside)"
         )
     text = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
@@ -305,96 +288,7 @@ def _for_each(advice: model.JitForEach) -> str:
         also = f"{names(advice.traced)} and " if advice.traced else ""
         text += f"; pass {also}the arrays that it reads, also through what it calls, as arguments"
     elif advice.traced:
-        text += f"; pass {names(advice.traced)} as {_arguments(advice.traced)}"
+        text += f"; pass {names(advice.traced)} as {arguments(advice.traced)}"
     if advice.static:
-        text += f"; pass {names(advice.static)} as {_arguments(advice.static, 'static')}"
-    return text + (_UNEXPLAINED if advice.unexplained else "")
-
-
-_UNEXPLAINED = "; something that it holds changed its program and was not recorded: pass that too"
-
-
-def _as_static(advice: model.JitAndPass) -> str:
-    """A static argument; a list becomes a tuple, since JAX takes only what has a hash."""
-    kind = _arguments(advice.static, "static")
-    if advice.mapped:
-        kind = f"{kind} (`static_broadcasted_argnums`)"
-    if not advice.lists:
-        return kind
-    if len(advice.static) == 1:
-        return f"{kind}, as a tuple"
-    return (
-        f"{kind} ({names(advice.lists)} as {'a tuple' if len(advice.lists) == 1 else 'tuples'})"
-    )
-
-
-def _and_pass(advice: model.JitAndPass) -> str:
-    traced, static = advice.traced, advice.static
-    if advice.reads:
-        also = f"{names(traced)} and " if traced else ""
-        who = names(advice.functions) if advice.functions else "it"
-        read = "read" if len(advice.functions) > 1 else "reads"
-        kept = f", and {names(static)} as {_as_static(advice)}" if static else ""
-        through = "" if advice.functions else ", also through what it calls,"
-        return (
-            f"{_once(advice)}, and pass {also}the arrays that {who} {read}{through} as "
-            f"arguments{kept}{_of_one_size(advice)}"
-        )
-    ways = [f"pass {names(traced)} as {_arguments(traced)}"] if traced else []
-    if static:
-        kind = _as_static(advice)
-        ways.append(f"pass {names(static)} as {kind}: each value gets its own program")
-    if advice.inject:
-        ways.append(
-            f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
-            f"is then set in the optimizer's state, {AS_ARRAY} (name arguments that are "
-            "functions, like `mask`, in `static_args`)"
-        )
-    if not ways and advice.functions:
-        them = "it is" if len(advice.functions) == 1 else "they are"
-        return (
-            f"{_once(advice)}, over one {names(advice.functions)}, "
-            f"which it holds: {them} created again as well"
-            f"{_UNEXPLAINED if advice.unexplained else ''}"
-        )
-    if not ways:
-        ways = ["pass what the partial binds at each call"]
-    text = f"{_once(advice)}, and {', and '.join(ways)}"
-    if advice.computed:
-        text += " (or what Python computes from it, where it uses `if`, `int` or `math`)"
-    elif advice.numbers:
-        text += " (an `if` on it stays outside)"
-    if advice.picks:
-        text += (
-            f" (if {names(advice.picks)} picks rows, pass their numbers, `np.flatnonzero(...)`)"
-        )
-    if advice.one_type:
-        text += f"; give {names(advice.one_type)} as one type"
-    return text + _of_one_size(advice) + (_UNEXPLAINED if advice.unexplained else "")
-
-
-def _once(advice: model.JitAndPass) -> str:
-    if advice.what is What.METHOD:
-        kept = "jax.pmap" if advice.mapped else "jax.jit"
-        return f"keep `{kept}(...{advice.name})` in a variable or attribute"
-    at = "at module level" if advice.bound else "outside the loop"
-    if advice.maker:
-        maker, name = quoted(advice.maker), quoted(advice.name)
-        return (
-            f"{_jit(advice)} once, {at}, a function that calls {maker} over {name} and then what "
-            f"that returns; what {maker} takes besides is an argument of it, too, if it differs"
-        )
-    return f"{_jit(advice)} {_whom(advice)} once, {at}"
-
-
-def _of_one_size(advice: model.JitAndPass) -> str:
-    """What passing arrays does not save."""
-    if not advice.resized:
-        return ""
-    return "; each size still compiles, unless you pad to one size and mask the padding"
-
-
-def _arguments(found: tuple[str, ...], kind: str = "") -> str:
-    if len(found) > 1:
-        return f"{kind} arguments".strip()
-    return f"a {kind} argument" if kind else "an argument"
+        text += f"; pass {names(advice.static)} as {arguments(advice.static, 'static')}"
+    return text + (UNEXPLAINED if advice.unexplained else "")

@@ -240,6 +240,11 @@ def _if_untraced(fixed: Sequence[str]) -> str:
     return text
 
 
+def stays(it: str) -> str:
+    """What Python does with a value does not work, or does something else, with a traced one."""
+    return f" (`if`, `float`, `isinstance` and NumPy on {it} stay outside)"
+
+
 def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     kind = "arguments that are" if many else "an argument that is"
     depends = f"constants depend on {it}" if many else f"a constant depends on {it}"
@@ -251,15 +256,15 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         trained = _TRAINED if _is_in_tree(advice) else ""
         text = f"pass {who} as {kind} (`np.asarray(...)`){where}: only {depends}{trained}"
     if advice.fixed:
-        text += f"{_if_untraced(advice.fixed)} (an `if` on {it} stays outside)"
+        text += f"{_if_untraced(advice.fixed)}{stays(it)}"
     elif advice.computed:
         # `math.sqrt`, `int`, `if` and a list's index reject traced values.
         text += (
-            f" (compute what Python makes of {it}, with `if`, `int`, `math` or a list, outside, "
-            "and pass that)"
+            f" (compute what Python makes of {it}, with `if`, `int`, `math`, a list or in more "
+            "than 32 bits, outside, and pass that)"
         )
     else:
-        text += f" (an `if` on {it} stays outside)"
+        text += stays(it)
     if advice.one_type:
         text += "; pass it as one type"
     if advice.function is not None:

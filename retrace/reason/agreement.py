@@ -48,6 +48,7 @@ from retrace.reason.objects import (
     pass_held,
 )
 from retrace.reason.rules import in_key
+from retrace.reason.traits import looks_equal
 
 Rule: TypeAlias = Callable[[list[Verdict]], None]
 
@@ -56,6 +57,7 @@ def agree(history: list[Verdict]) -> None:
     """Replace the advice on a function's misses, in place, by advice that suits all its calls."""
     rules = (
         _unify_passing,
+        _remade_with,
         _pass_traced,
         ask_for_all,
         _unify_functions,
@@ -75,6 +77,8 @@ def _unify_passing(history: list[Verdict]) -> None:
     _not_one_for_each(history)
     if each := advice_of_kind(history, JitForEach):
         for_all = _for_each_call(each)
+        if for_all.same and _holds_others(history, for_all.paths):
+            for_all = for_all.changed(same=False)
         for index, verdict in enumerate(history):
             if isinstance(verdict.fix, JitOnce | JitForEach):
                 replace_advice(history, index, for_all)
@@ -115,10 +119,37 @@ def _unify_passing(history: list[Verdict]) -> None:
             history[index] = replace(history[index], avoidable="maybe")
 
 
+def _remade_with(history: list[Verdict]) -> None:
+    """What other calls of a function pass is passed, too, where it is only new besides."""
+    found = advice_of_kind(history, JitAndPass)
+    static = dict.fromkeys(name for one in found for name in one.static)
+    traced = dict.fromkeys(name for one in found for name in one.traced)
+    for index, verdict in enumerate(history):
+        own = verdict.fix
+        if own is None or own.remade is None or not (static or traced):
+            continue
+        known = {*own.holding, *own.calling, *own.reading}
+        advised = own.changed(
+            reading=(*own.reading, *(name for name in static if name not in known)),
+            holding=(*own.holding, *(name for name in traced if name not in known)),
+        )
+        replace_advice(history, index, advised)
+
+
 def _lists(history: list[Verdict]) -> set[str]:
     """What was a list when it changed."""
     changes = (one for verdict in history for one in (*verdict.changes, *verdict.reads))
     return {str(one.path) for one in changes if "list" in types_of(one)}
+
+
+def _holds_others(history: list[Verdict], paths: tuple[str, ...]) -> bool:
+    """Whether one of these objects holds something else in a call, whatever that call is told."""
+    return any(
+        is_in(str(change.path), paths) and not looks_equal(change)
+        for verdict in history
+        for change in verdict.changes
+        if change.component in _HELD
+    )
 
 
 def _for_each_call(found: list[JitForEach]) -> JitForEach:
@@ -279,7 +310,7 @@ _Values: TypeAlias = dict[str, set[tuple[str, str]]]
 
 def _has_several_types(values: _Values, path: str) -> bool:
     """Whether calls passed the value in several types; as arguments they need one type."""
-    return len({type_ for type_, _ in values.get(path, ())}) > 1
+    return len({type_ for type_, _ in values.get(path, ()) if type_ != "NoneType"}) > 1
 
 
 def _values(history: list[Verdict]) -> _Values:
@@ -290,9 +321,10 @@ def _values(history: list[Verdict]) -> _Values:
             if isinstance(change, HeldChange) or (
                 isinstance(change, NamedChange) and change.component in OF_ARGUMENTS
             ):
-                sides = [side for side in (change.old, change.new) if side is not None]
-                own = found.setdefault(change.path, set())
-                own |= {(side.type, side.text) for side in sides}
+                for part in (change, *field_changes(change, whole=False)):
+                    sides = [side for side in (part.old, part.new) if side is not None]
+                    own = found.setdefault(str(part.path), set())
+                    own |= {(side.type, side.text) for side in sides}
     return found
 
 

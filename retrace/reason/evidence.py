@@ -97,8 +97,20 @@ def is_by_identity(change: Change) -> bool:
     )
 
 
+def is_compared_by_fields(change: Change) -> bool:
+    """Whether both sides are objects that are equal if all that they hold is."""
+    return not any(
+        side is None
+        or _BY_IDENTITY.fullmatch(str(side.token))
+        or _BY_ITSELF.fullmatch(str(side.token))
+        for side in values_of(change)
+    )
+
+
 _BY_IDENTITY = re.compile(r".*#\d+")
 """The token of an object that only equals itself."""
+_BY_ITSELF = re.compile(r"(#\d+ )?=\d+")
+"""The token of an object whose class compares in its own way."""
 
 
 def is_bools(change: Change) -> bool:

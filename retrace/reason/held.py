@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from retrace.model import Change, Component
 from retrace.reason.evidence import (
+    holds_arrays,
     innermost,
     is_another_function,
     is_arrays,
@@ -42,7 +43,9 @@ class Held:
         self.parts = {name: named[name] for name in names}
         kept = self.parts
         own = {name: part for name, part in kept.items() if name not in counted}
-        self.arrays = [name for name, part in own.items() if is_arrays(part)]
+        self.arrays = [
+            name for name, part in own.items() if is_arrays(part) or _is_optional(part)
+        ]
         self.numbers = [name for name, part in own.items() if is_amount(part)]
         self.plain = [
             name
@@ -76,6 +79,13 @@ class Held:
         numbers = {*self.numbers}
         below = {name: {one for one in self.names if is_below(one, (name,))} for name in names}
         return tuple(name for name, own in below.items() if own and own <= numbers)
+
+
+def _is_optional(change: Change) -> bool:
+    """Whether an array is None in one call: both can be passed, and each has its program."""
+    sides = [side for side in values_of(change) if side is not None]
+    arrays = [side for side in sides if side.type != "NoneType"]
+    return len(sides) == 2 and len(arrays) == 1 and all(map(holds_arrays, arrays))
 
 
 def _public(name: str) -> str:

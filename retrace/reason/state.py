@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from retrace.model import Component, HeldChange
+from typing import cast
+
+from retrace.model import Component, HeldChange, Value
 from retrace.model.advice import PassState
 from retrace.reason.evidence import Evidence, innermost, paths
 from retrace.reason.program import Comparison, numbers
@@ -26,11 +28,25 @@ def split_reads(
     """Split changes outside a function: changed constants of its program, and the others.
 
     A counter of the function's own traces changes too, but is not a constant of the program.
+    The length of a container may be one, beside a number that is the same.
     """
     if program is None or not reads or program.difference is None:
         return (), reads
-    sure = tuple([change for change in reads if numbers(change) in program.constants])
+    constants = program.constants
+    sure = tuple([c for c in reads if numbers(c) in constants or _lengths(c) in constants])
     return sure, tuple([c for c in reads if c not in sure])
+
+
+def _lengths(change: HeldChange) -> tuple[float | None, float | None]:
+    """The lengths of both sides of a container; None for other values."""
+    return _length(change.old), _length(change.new)
+
+
+def _length(side: Value | None) -> float | None:
+    data = None if side is None else side.data
+    if isinstance(data, list):
+        return float(len(cast(list[object], data)))
+    return float(len(cast(dict[str, object], data))) if isinstance(data, dict) else None
 
 
 def suspects(

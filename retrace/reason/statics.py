@@ -117,6 +117,8 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     if sizes := [change for change in found if numbers(change) in _resized(evidence)]:
         rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
         return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
+    if evidence.program is not None and evidence.program.kind == "repeated":
+        return FewValues(paths=_paths(found), why="program")  # perhaps a Python loop over it
     if shapes or calls_back or not all(map(is_amount, found)):
         return FewValues(paths=_paths(found), why="shapes" if shapes else "program")
     return ToArray(paths=_paths(found))

@@ -24,7 +24,7 @@ from retrace.reason.evidence import (
     Evidence,
     innermost,
     is_arrays,
-    is_by_identity,
+    is_compared_by_fields,
     is_function,
     types_of,
     values_of,
@@ -94,7 +94,8 @@ def _as_arguments(
     functions = [path for path in _objects(held, amounts) if path is not None]
     objects = [path for path in _objects(changes, amounts) if path not in functions]
     outside = tuple(path for path in objects if path is not None)
-    kept = [one for one in changes if one.path in outside and is_by_identity(one)]
+    # Whether a comparison written by hand leaves out what the object holds is not known.
+    kept = [one for one in changes if one.path in outside and not is_compared_by_fields(one)]
     return ToArgument(
         paths=_paths(amounts),
         outside=outside,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -294,9 +295,15 @@ def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:
 
 
 def _recreated_bodies(miss: Miss, near: Miss, history: _History) -> Iterator[Change]:
-    of_nearest = {body.site: body for body in near.bodies}
+    # Branches made in one comprehension have one site: the first is compared with the first.
+    of_nearest: dict[str, list[Function]] = defaultdict(list)
+    for body in near.bodies:
+        of_nearest[body.site].append(body)
     for body, new in zip(miss.bodies, miss.new_bodies, strict=False):
-        before = of_nearest.get(body.site, history.bodies.get(body.site))
+        alike = of_nearest[body.site]
+        before = alike[0] if alike else history.bodies.get(body.site)
+        if len(alike) > 1:
+            del alike[0]
         if not new or before is None:
             continue
         for change in function_changes(before, body):

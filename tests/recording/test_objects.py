@@ -15,17 +15,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from retrace.causes import Cause
 from retrace.model import Verdict
 from retrace.model.advice import (
     BranchInProgram,
     CastNumber,
     CompareByValue,
     FewValues,
+    JitAndPass,
+    JitForEach,
     JitOnce,
     LeaveOutValue,
     OneKeyType,
@@ -120,6 +124,99 @@ def test_a_field_that_changed_for_nothing_does_not_decide(ran: Run) -> None:
     _, verdicts = ran(program)
     deciding = [one.fix for one in verdicts if isinstance(one.fix, BranchInProgram)]
     assert {fix.paths for fix in deciding} == {("settings.layers",)}
+
+
+def test_the_length_of_what_is_read_is_passed_too(ran: Run) -> None:
+    state: dict[str, Any] = {"t": 0, "hist": []}
+
+    def program() -> None:
+        for _ in range(3):
+
+            @jax.jit
+            def moved(x: Any) -> Any:
+                return x * state["t"] + len(state["hist"])
+
+            state["t"] += 1
+            state["hist"].append(1)
+            moved(ones(2))
+
+    _, verdicts = ran(program)
+    fixes = [one.fix for one in verdicts[1:]]
+    assert all(isinstance(fix, JitAndPass) for fix in fixes)
+    told = {(fix.traced, fix.static) for fix in fixes if isinstance(fix, JitAndPass)}
+    assert told == {(("state['t']",), ("state['hist']",))}
+
+
+def test_one_object_is_not_kept_for_a_call_that_has_another(ran: Run) -> None:
+    class Task:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+    def rollout(task: Task, p: Any) -> Any:
+        return sum(p.sum() * i for i in range(task.n))
+
+    def program() -> None:
+        for n, size in ((3, 4), (3, 4), (5, 6)):
+            jax.jit(partial(rollout, Task(n)))(ones(size))
+
+    _, verdicts = ran(program)
+    kept = [one.fix for one in verdicts if isinstance(one.fix, JitForEach)]
+    assert kept and not any(fix.same for fix in kept)
+
+
+def test_what_other_calls_pass_decides_where_the_function_is_only_new_besides(ran: Run) -> None:
+    def make(boot: bool) -> Any:
+        def one(p: Any, w: Any) -> Any:
+            return (p * w).sum() / w.sum() if boot else p.sum()
+
+        return jax.jit(jax.vmap(one))
+
+    def program() -> None:
+        for size in (2, 3):
+            for boot in (False, True):
+                make(boot)(ones(size, 3), ones(size, 3))
+
+    _, verdicts = ran(program)
+    resized = [one.fix for one in verdicts if one.cause is Cause.SHAPE_CHANGED]
+    assert resized and all(fix is not None and fix.reading == ("boot",) for fix in resized)
+
+
+def test_an_array_or_none_is_passed_as_an_argument(ran: Run) -> None:
+    def program(fixed: bool) -> None:
+        def masked(x: Any, mask: Any) -> Any:
+            return x.sum() if mask is None else jnp.where(mask, x, 0).sum()
+
+        once = jax.jit(masked)
+        for mask in (None, np.array([True, False]), np.array([False, True])):
+            if fixed:
+                once(ones(2), mask)
+            else:
+                jax.jit(lambda x, mask=mask: masked(x, mask))(ones(2))
+
+    _, verdicts = ran(lambda: program(False))
+    fixes = [one.fix for one in verdicts[1:]]
+    told = [(fix.traced, fix.static) for fix in fixes if isinstance(fix, JitAndPass)]
+    assert told == [(("mask",), ())] * 2
+    _, after = ran(lambda: program(True))
+    assert [len(verdicts), len(after)] == [3, 2]
+
+
+def test_a_field_becomes_an_array_only_where_it_is_not_trained(ran: Run) -> None:
+    class Net(eqx.Module):
+        w: Any
+        scale: float
+
+    @eqx.filter_jit
+    def step(net: Net, x: Any, rule: Any) -> Any:
+        return rule((net.w * x).sum() * net.scale)
+
+    def program() -> None:
+        for scale in (1.0, 0.5):
+            step(Net(ones(2), scale), ones(2), lambda x: x * 2)
+
+    _, verdicts = ran(program)
+    told = [one.fix for one in verdicts if isinstance(one.fix, ToArray)]
+    assert told and all(fix.in_tree and fix.sure == "ask" for fix in told)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["alone", "another reads it"])

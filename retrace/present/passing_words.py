@@ -1,0 +1,126 @@
+"""Words advice to jit a function once and to pass what it holds."""
+
+from __future__ import annotations
+
+from retrace.model import advice as model
+from retrace.model.advice import OfFunction, What
+from retrace.present.advice_values import AS_ARRAY, stays
+from retrace.present.words import names, quoted
+
+UNEXPLAINED = "; something that it holds changed its program and was not recorded: pass that too"
+
+
+def jit(advice: OfFunction) -> str:
+    """What to do with the function once."""
+    return "`jax.pmap`" if advice.mapped else "jit"
+
+
+def whom(advice: OfFunction) -> str:
+    if advice.maker:
+        return f"what {quoted(advice.maker)} makes of {quoted(advice.name)}"
+    match advice.what:
+        case What.LAMBDA:
+            return "the lambda"
+        case What.PARTIAL:
+            return f"{quoted(advice.name)} itself"
+        case What.TRANSFORMED | What.WRAPPED:
+            return f"the {advice.what.value} {quoted(advice.name)}"
+        case What.FUNCTION | What.METHOD:
+            return quoted(advice.name)
+
+
+def _as_static(advice: model.JitAndPass) -> str:
+    """A static argument; a list becomes a tuple, since JAX takes only what has a hash."""
+    kind = arguments(advice.static, "static")
+    if advice.mapped:
+        kind = f"{kind} (`static_broadcasted_argnums`)"
+    if not advice.lists:
+        return kind
+    if len(advice.static) == 1:
+        return f"{kind}, as a tuple"
+    return (
+        f"{kind} ({names(advice.lists)} as {'a tuple' if len(advice.lists) == 1 else 'tuples'})"
+    )
+
+
+def and_pass(advice: model.JitAndPass) -> str:
+    traced, static = advice.traced, advice.static
+    if advice.reads:
+        also = f"{names(traced)} and " if traced else ""
+        who = names(advice.functions) if advice.functions else "it"
+        read = "read" if len(advice.functions) > 1 else "reads"
+        kept = f", and {names(static)} as {_as_static(advice)}" if static else ""
+        through = "" if advice.functions else ", also through what it calls,"
+        return (
+            f"{_once(advice)}, and pass {also}the arrays that {who} {read}{through} as "
+            f"arguments{kept}{_of_one_size(advice)}"
+        )
+    ways = (
+        [f"pass {names(traced)} as {arguments(traced)}{_kept_outside(advice)}"] if traced else []
+    )
+    if static:
+        kind = _as_static(advice)
+        ways.append(f"pass {names(static)} as {kind}: each value gets its own program")
+    if advice.inject:
+        ways.append(
+            f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
+            f"is then set in the optimizer's state, {AS_ARRAY} (name arguments that are "
+            "functions, like `mask`, in `static_args`)"
+        )
+    if not ways and advice.functions:
+        them = "it is" if len(advice.functions) == 1 else "they are"
+        return (
+            f"{_once(advice)}, over one {names(advice.functions)}, "
+            f"which it holds: {them} created again as well"
+            f"{UNEXPLAINED if advice.unexplained else ''}"
+        )
+    if not ways:
+        ways = ["pass what the partial binds at each call"]
+    text = f"{_once(advice)}, and {', and '.join(ways)}"
+    if advice.picks:
+        text += (
+            f" (if {names(advice.picks)} picks rows, pass their numbers, `np.flatnonzero(...)`)"
+        )
+    if advice.one_type:
+        text += f"; give {names(advice.one_type)} as one type"
+    return text + _of_one_size(advice) + (UNEXPLAINED if advice.unexplained else "")
+
+
+def _kept_outside(advice: model.JitAndPass) -> str:
+    """What Python does with traced arguments stays outside of the function."""
+    if advice.picks:
+        return ""
+    it = "them" if len(advice.traced) > 1 else "it"
+    if advice.computed:
+        return (
+            f" (or what Python computes from {it}: an array computes in 32 bits, and `if`, `int` "
+            f"and `math` refuse {it})"
+        )
+    return stays(it)
+
+
+def _once(advice: model.JitAndPass) -> str:
+    if advice.what is What.METHOD:
+        kept = "jax.pmap" if advice.mapped else "jax.jit"
+        return f"keep `{kept}(...{advice.name})` in a variable or attribute"
+    at = "at module level" if advice.bound else "outside the loop"
+    if advice.maker:
+        maker, name = quoted(advice.maker), quoted(advice.name)
+        return (
+            f"{jit(advice)} once, {at}, a function that calls {maker} over {name} and then what "
+            f"that returns; what {maker} takes besides is an argument of it, too, if it differs"
+        )
+    return f"{jit(advice)} {whom(advice)} once, {at}"
+
+
+def _of_one_size(advice: model.JitAndPass) -> str:
+    """What passing arrays does not save."""
+    if not advice.resized:
+        return ""
+    return "; each size still compiles, unless you pad to one size and mask the padding"
+
+
+def arguments(found: tuple[str, ...], kind: str = "") -> str:
+    if len(found) > 1:
+        return f"{kind} arguments".strip()
+    return f"a {kind} argument" if kind else "an argument"
