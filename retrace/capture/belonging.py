@@ -98,7 +98,8 @@ class Belonging:
             number = self.by_jaxpr.get(site.jaxpr)
             if number is not None:
                 return number
-        return self._misses.of_name(name, frame, self.fields(stage))
+        why = losses.LOWERED_BEFORE if site.lowered is not None else losses.NO_CALL
+        return self._misses.of_name(name, frame, self.fields(stage), why)
 
     def begin_call(
         self, site: Site, stage: Stage, traced: Any = None, staging: bool | None = None
@@ -192,7 +193,7 @@ class Belonging:
         if last is not None and last[1] == said and _ORDER[last[2]] < _ORDER[stage]:
             number = last[0]
         else:
-            found = self._misses.of_name(name, frame, self.fields(stage))
+            found = self._misses.of_name(name, frame, self.fields(stage), losses.NO_CALL)
             if found is None:
                 return None
             number = found

@@ -264,11 +264,11 @@ class Misses:
         self._journal.again(number, lowered, call_site(frame), fields)
         return number
 
-    def of_name(self, name: str, frame: FrameType, fields: MissFields) -> int | None:
-        """Begin the miss of a stage for which JAX exposes only the name."""
+    def of_name(self, name: str, frame: FrameType, fields: MissFields, why: str) -> int | None:
+        """Begin the miss of a stage for which only the name is known; `why` is the loss."""
         if not self._journal.writers:
             return None
-        self._journal.lose("a stage without its call")
+        self._journal.lose(why)
         fields["unseen"] = ("calls",)
         number = self._numbers()
         function = self._functions.from_source(None, bare(name) or "<unknown>")

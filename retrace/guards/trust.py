@@ -38,6 +38,8 @@ OF_PROGRAMS = (
     "unreadable programs",
 )
 """Prefixes of losses that only matter if programs are compared."""
+_LOWERED_BEFORE = "a program was compiled that was lowered before recording began"
+"""The loss (of `jax_internals`) for which the program is the reason, not JAX."""
 _MAX_REASONS = 3
 
 
@@ -74,6 +76,8 @@ def doubt(guard: str, since: int) -> CannotTellError | None:
 
 def cannot_tell(reasons: Sequence[str], where: str = "on this JAX") -> str:
     """Why nothing can be concluded, as the end of a message."""
+    if all(reason == _LOWERED_BEFORE for reason in reasons):
+        return f"cannot tell: {_LOWERED_BEFORE}, so that its function is not known"
     return f"cannot tell {where}: {_some(reasons)} (see `retrace doctor`)"
 
 

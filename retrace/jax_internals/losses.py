@@ -131,3 +131,8 @@ AUDITS = Loss(
     "retrace.audit() cannot prove that a program is out of date; changed values are reported "
     "as possible reasons.",
 )
+
+NO_CALL = "a stage without its call"
+"""Counted as it happens: no frame of the call was found."""
+LOWERED_BEFORE = "a program was compiled that was lowered before recording began"
+"""The same, for a reason that lies in the program, not in JAX."""

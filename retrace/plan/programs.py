@@ -176,7 +176,9 @@ def with_same_contents(
     for value, shared_with in enumerate(mapped):
         miss = history.rows[column.values.index(value)].miss
         held = tuple(_compared(miss, part, left_out) for part in column.parts)
-        found.append(first.setdefault((shared_with, held), value))
+        # Device arrays in them are not read: the program shows which ones it captured.
+        arrays = () if miss.program is None else miss.program.arrays
+        found.append(first.setdefault((shared_with, held, arrays), value))
     return tuple(found)
 
 

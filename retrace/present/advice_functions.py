@@ -158,8 +158,9 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"JAX compiles again for each size of the mapped axis {names(axes)}: pad what is "
                 "mapped over with NumPy to one or a few sizes, and mask the padding"
             )
-        case model.KeepCaches():
-            return "do not clear the caches between calls of a function"
+        case model.KeepCaches(calls_back=calls_back):
+            unless = ", unless its callback holds something else since" if calls_back else ""
+            return f"do not clear the caches between calls of a function{unless}"
         case model.PassState(name=name):
             if not advice.paths:
                 return f"pass what {quoted(name)} reads from outside as an argument"

@@ -21,6 +21,7 @@ from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import replace_advice
 from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
+from retrace.reason.rules import in_key
 from retrace.reason.traits import looks_equal, looks_the_same
 
 _Kind = TypeVar("_Kind", bound=Advice)
@@ -81,6 +82,12 @@ def keep_compared(history: list[Verdict]) -> None:
         replace_advice(history, index, within[0] if within else varying)
 
 
+def _is_other(verdict: Verdict) -> bool:
+    """Whether the program is another one, though nothing else in the key changed."""
+    others = verdict.program_change in ("constants-only", "different")
+    return others and len(in_key(verdict.changes)) == 1
+
+
 def differing_values(history: list[Verdict]) -> dict[str, Change]:
     """Values in the key for which a call passed something new, by path of the argument."""
     return {
@@ -89,6 +96,6 @@ def differing_values(history: list[Verdict]) -> dict[str, Change]:
         for change in verdict.changes
         if change.component in OF_ARGUMENTS
         and change.path is not None
-        and not looks_equal(change)
+        and (not looks_equal(change) or _is_other(verdict))
         and not (verdict.program_change == "identical" and looks_the_same(change))
     }

@@ -326,3 +326,14 @@ def test_check_of_a_program_that_never_imported_jax(tmp_path: Path) -> None:
     assert code == 0 and "never imported jax" in said and "held" not in said
     code, said = check(tmp_path, "--update")
     assert code == 0 and not (tmp_path / "retrace-baseline.toml").exists()
+
+
+def test_what_was_lowered_before_is_told_as_such() -> None:
+    step = jax.jit(lambda x: x * 2)
+    lowered = step.lower(np.ones(3, np.float32))
+    with (
+        pytest.raises(CannotTellError, match="was lowered before recording began") as caught,
+        retrace.assert_max_traces(step, 1),
+    ):
+        lowered.compile()
+    assert "doctor" not in str(caught.value)

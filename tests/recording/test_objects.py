@@ -27,10 +27,12 @@ from retrace.model.advice import (
     BranchInProgram,
     CastNumber,
     CompareByValue,
+    DefineBodyOnce,
     FewValues,
     JitAndPass,
     JitForEach,
     JitOnce,
+    KeepCaches,
     LeaveOutValue,
     OneKeyType,
     PadBatch,
@@ -39,6 +41,7 @@ from retrace.model.advice import (
     ToArgument,
     ToArray,
 )
+from retrace.plan.amount import Span
 from retrace.plan.order import plan
 from retrace.plan.step import Plan
 from retrace.present.detail import detail
@@ -604,3 +607,82 @@ def test_a_field_named_content_is_no_array(ran: Run) -> None:
     (said,) = map(detail, verdicts[-1].changes)
     assert ".content: one -> two" in said
     assert ".x: " in said and not re.search("[0-9a-f]{16}", said)
+
+
+def test_objects_over_other_device_arrays_are_not_one_by_value(ran: Run) -> None:
+    class Model:
+        def __init__(self, w: Any) -> None:
+            self.w = w
+
+        @partial(jax.jit, static_argnums=0)
+        def predict(self, x: Any) -> Any:
+            return x @ self.w
+
+    weights = [jax.device_put(ones(3, 3) * k) for k in range(3)]
+
+    def program() -> None:
+        for k in (0, 0, 0):
+            Model(weights[k]).predict(ones(3))
+        for k in (1, 2):
+            Model(weights[k]).predict(ones(3))
+
+    planned, _ = ran(program)
+    (step,) = [one for one in planned.steps if "predict" in one.functions]
+    assert step.gone.calls == Span(2, 2)
+
+
+def test_an_object_that_compares_in_its_own_way_is_kept(ran: Run) -> None:
+    class Solver:
+        def __init__(self, nu: float | None) -> None:
+            self.nu = nu
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+        def __hash__(self) -> int:
+            return id(self)
+
+        @partial(jax.jit, static_argnums=0)
+        def step(self, u: Any, nu: Any = None) -> Any:
+            return u * (self.nu if nu is None else nu)
+
+    def program(fixed: bool) -> None:
+        kept = Solver(None)
+        for nu in (0.1, 0.2, 0.3):
+            kept.step(ones(3), nu) if fixed else Solver(nu).step(ones(3))
+
+    _, verdicts = ran(lambda: program(False))
+    told = [one.fix for one in verdicts if isinstance(one.fix, ToArgument)]
+    assert told and all(str(fix.type).endswith(".Solver") for fix in told)
+    _, after = ran(lambda: program(True))
+    assert len(after) == 1
+
+
+def test_branches_made_in_one_comprehension_are_compared_one_by_one(
+    judge_all: JudgeAll,
+) -> None:
+    def branch(i: int) -> Any:
+        return lambda x: x * (i + 1.0)
+
+    def program() -> None:
+        for t in range(3):
+            jax.lax.switch(t, [branch(j) for j in range(3)], ones(4))
+
+    told = [v.fix for v in judge_all(program)[1] if isinstance(v.fix, DefineBodyOnce)]
+    assert told and not any(fix.holds for fix in told)
+
+
+def test_caches_of_a_program_that_calls_back_are_asked_about(ran: Run) -> None:
+    def scaled(x: Any) -> Any:
+        return np.asarray(x * 2, np.float32)
+
+    f = jax.jit(lambda x: jax.pure_callback(scaled, jax.ShapeDtypeStruct((3,), np.float32), x))
+
+    def program() -> None:
+        for _ in range(2):
+            f(ones(3))
+            jax.clear_caches()
+
+    _, verdicts = ran(program)
+    told = [one.fix for one in verdicts if isinstance(one.fix, KeepCaches)]
+    assert told and all(fix.calls_back and fix.sure == "ask" for fix in told)

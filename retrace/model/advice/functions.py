@@ -204,6 +204,8 @@ class KeepCaches(Advice):
     """Do not clear caches."""
 
     code = "keep-caches"
+    calls_back: bool = False
+    """Whether the program calls back into Python, and so keeps what its first trace gave it."""
 
 
 class PassState(Advice):

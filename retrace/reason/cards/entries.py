@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 from retrace.model import Stage
-from retrace.model.advice import Advice, KeepCaches
+from retrace.model.advice import Advice, KeepCaches, Proof
 from retrace.reason import functions, state
 from retrace.reason.cards.card import Avoidable, Card, no, perhaps, yes
 from retrace.reason.evidence import Evidence
 
 
 def _keep_caches(evidence: Evidence) -> Advice | None:
-    return None if _costs_nothing(evidence) else KeepCaches()
+    if _costs_nothing(evidence):
+        return None
+    if evidence.program is not None and evidence.program.calls_back:
+        return KeepCaches(calls_back=True, proof=Proof.MEANING)
+    return KeepCaches()
 
 
 def _nothing_lost(evidence: Evidence) -> Avoidable | None:
