@@ -29,8 +29,8 @@ def pytest_configure() -> None:
         _alive.append((trace.given, jaxpr))
         ended(self, number, trace, jaxpr)
 
-    def out_of_date(since: stale.Start) -> stale.OutOfDate:
-        found = told(since)
+    def out_of_date(*given: Any) -> stale.OutOfDate:
+        found = told(*given)
         _told.append((request.history[-1], found))
         return found
 
