@@ -282,10 +282,13 @@ def by_a_class_of_its_instances() -> Any:
     return lambda x: Dense()(x), lambda: Dense.made
 
 
+def nth(seen: list[int] = []) -> list[int]:  # noqa: B006
+    seen.append(1)
+    return seen
+
+
 @unseen
 def into_a_default() -> Any:
-    def nth(seen: list[int] = []) -> Any:  # noqa: B006
-        seen.append(1)
-        return seen
-
-    return lambda x: x * min(1, len(nth())), lambda: len((nth.__defaults__ or ((),))[0])
+    seen = (nth.__defaults__ or ([],))[0]
+    seen.clear()
+    return lambda x: x * min(1, len(nth())), lambda: len(seen)

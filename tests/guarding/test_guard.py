@@ -455,4 +455,6 @@ def test_operations_of_jax_are_not_functions_of_the_user() -> None:
     with retrace.recording() as seen:
         for operation in (jnp.linalg.norm, jnp.sort, jax.nn.relu, jnp.cumsum):
             operation(ones(17))
+        jnp.einsum("i,i", ones(17), ones(17))
+        jnp.interp(ones(17), ones(17), ones(17))
     assert {miss.cause for miss in seen.misses} == {"eager-op"}
