@@ -21,6 +21,7 @@ from retrace.capture.observers import observers
 from retrace.capture.public import PublicEvents
 from retrace.capture.weak import ByObject
 from retrace.errors import CannotTellError, RetraceError
+from retrace.failure import asked
 from retrace.jax_internals import backend, behavior
 from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import CallSite, Function, Key, Run
@@ -377,8 +378,19 @@ def directories() -> list[Path]:
 
 
 def site_of(function: Any) -> str:
-    """The definition site of a function, jitted or not."""
-    return session().recorder.site_of(function)
+    """The definition site of a function, jitted or not.
+
+    Raises:
+        CannotTellError: it holds an object that cannot be described.
+    """
+    site = asked(session().recorder.site_of, function)
+    if site is None:
+        called = getattr(function, "__name__", type(function).__name__)
+        raise CannotTellError(
+            f"cannot tell which function {called} is: an object that it holds cannot be "
+            "described. Name it by a pattern instead"
+        )
+    return site
 
 
 def describe(function: Any) -> Function:

@@ -337,3 +337,22 @@ def test_what_was_lowered_before_is_told_as_such() -> None:
     ):
         lowered.compile()
     assert "doctor" not in str(caught.value)
+
+
+def test_a_function_that_cannot_be_described_is_told_as_such() -> None:
+    class Meta(type):
+        __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+        def __eq__(cls, other: object) -> bool:
+            return cls is other
+
+    class Layer(metaclass=Meta):  # a class without a hash
+        def call(self, x: Any) -> Any:
+            return x * 2
+
+    jitted = jax.jit(Layer().call)
+    with (
+        pytest.raises(CannotTellError, match="Name it by a pattern"),
+        retrace.assert_max_traces(jitted, 1),
+    ):
+        pass
