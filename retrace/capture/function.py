@@ -11,6 +11,7 @@ from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
 from retrace.capture.held import all_cells, defaults
 from retrace.capture.notebook_cells import is_cell, shown
+from retrace.capture.objects import kind_of, package
 from retrace.capture.of_jax import is_own
 from retrace.capture.place import Owner, owner
 from retrace.capture.site import Sites
@@ -93,6 +94,9 @@ class Functions:
             site = f"{site} of {receiver.type}"
             if "callable" in found.wrappers:
                 name = type(found.receiver).__name__
+                if package(kind_of(found.receiver)) == "jax":  # a `jnp.ufunc`
+                    name = str(getattr(found.receiver, "__name__", name))
+                    site = f"{site} {name}"
         around = self._sites.around(base)
         if "callable" in found.wrappers and not around.site:
             around = self._sites.within(found.receiver)

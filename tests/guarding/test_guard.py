@@ -451,6 +451,15 @@ def test_a_function_of_jax_that_the_user_jitted_is_guarded(function: Any) -> Non
         jitted(np.pad(rows[0], [(0, 3)] * rows[0].ndim))
 
 
+def test_each_ufunc_of_jax_that_the_user_jitted_is_its_own() -> None:
+    add, multiply = jax.jit(jnp.add), jax.jit(jnp.multiply)
+    with retrace.recording() as seen, retrace.assert_max_traces(add, 1):
+        add(ones(2), ones(2))
+        for size in (2, 3):
+            multiply(ones(size), ones(size))
+    assert [miss.function.name for miss in seen.misses] == ["add", "multiply", "multiply"]
+
+
 def test_operations_of_jax_are_not_functions_of_the_user() -> None:
     with retrace.recording() as seen:
         for operation in (jnp.linalg.norm, jnp.sort, jax.nn.relu, jnp.cumsum):
