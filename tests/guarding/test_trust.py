@@ -332,7 +332,7 @@ def test_what_was_lowered_before_is_told_as_such() -> None:
     step = jax.jit(lambda x: x * 2)
     lowered = step.lower(np.ones(3, np.float32))
     with (
-        pytest.raises(CannotTellError, match="was lowered before recording began") as caught,
+        pytest.raises(CannotTellError, match="was lowered before") as caught,
         retrace.assert_max_traces(step, 1),
     ):
         lowered.compile()
@@ -352,7 +352,7 @@ def test_a_function_that_cannot_be_described_is_told_as_such() -> None:
 
     jitted = jax.jit(Layer().call)
     with (
-        pytest.raises(CannotTellError, match="Name it by a pattern"),
+        pytest.raises(CannotTellError, match="by a pattern"),
         retrace.assert_max_traces(jitted, 1),
     ):
         pass
