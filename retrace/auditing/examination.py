@@ -323,10 +323,10 @@ def _computes_same(one: Any, other: Any) -> bool | None:
 
 
 def _differ_in_nothing_computed(one: Any, other: Any) -> bool:
-    """Whether two jaxprs differ at most in names of functions and in arrays that nothing uses."""
+    """Whether two jaxprs differ at most in names of functions and in what nothing uses."""
     first, second = (
-        transcript(jaxpr, with_callbacks=True, with_names=False, with_unused=False)
-        for jaxpr in (one, other)
+        transcript(live, with_callbacks=True, with_names=False, with_unused=False)
+        for live in [asked(retracing.without_dead, each) or each for each in (one, other)]
     )
     return first.program.hash == second.program.hash and _captured_same(first, second) is True
 

@@ -28,3 +28,9 @@ KEY_DATA = text(
     None,
     said="An audit cannot compare programs that captured keys of jax.random.",
 )
+WITHOUT_DEAD = attribute(
+    "jax._src.interpreters.partial_eval",
+    "dce_jaxpr",
+    None,
+    said="An audit reports programs that differ only in what no result needs.",
+)

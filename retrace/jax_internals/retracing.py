@@ -159,6 +159,15 @@ _thread = _Thread()
 _one_at_a_time = threading.Lock()
 
 
+def without_dead(jaxpr: Any) -> Any:
+    """A program without the equations that no result and no effect needs, as JAX compiles it."""
+    if (dead := at.WITHOUT_DEAD.get()) is None:
+        return jaxpr
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    live, _ = dead(inner, [True] * len(inner.outvars), True)
+    return live if inner is jaxpr else jaxpr.replace(jaxpr=live)
+
+
 def possible() -> bool:
     """Whether this JAX allows functions to be retraced."""
     return names.shows(losses.AUDITS) and names.shows(losses.TRACES)

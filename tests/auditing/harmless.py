@@ -726,3 +726,17 @@ def a_callback_made_again_over_the_same() -> Iterator[Any]:
     jitted = jax.jit(f)
     yield lambda: jitted(x)
     seen.append(0.0)
+
+
+@harmless
+def a_number_that_no_result_needs() -> Iterator[Any]:
+    it = types.SimpleNamespace(unused=1.0)
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        debugged = jax.jit(lambda y: y * it.unused)(x)
+        del debugged
+        return x * 2
+
+    yield lambda: f(x)
+    it.unused = 2.0
