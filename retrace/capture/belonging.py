@@ -126,6 +126,8 @@ class Belonging:
         number = self._misses.of_call(call, given, stage, source, self.fields(stage, staging))
         if number is None:
             return None
+        if stage is not _TRACE and not running and site.jaxpr is not None:
+            self._misses.kept.called(self.by_jaxpr.get(site.jaxpr))
         if inner := inner_of(call.frame):
             self.hold(number, {"inner": inner})
         if source is not None and (site.program is not None or not is_clean()):

@@ -16,9 +16,12 @@ from typing import Any, NamedTuple
 from retrace.jax_internals.retracing import Recipe
 from retrace.jax_internals.traces import Trace
 from retrace.model import Function, Key, Value
+from retrace.model.miss_fields import MissFields
 
 _MAX_PROGRAMS = 20_000
 """Maximum number of programs; beyond that, the oldest are not audited."""
+_MAX_NESTED = 2_000
+"""The same for what was only traced inside other functions."""
 _DEAD_BATCH = 16
 """Number of dead programs that are removed together."""
 _MAX_BEGUN = 64
@@ -72,6 +75,10 @@ class Kept:
     def __init__(self) -> None:
         self._begun: dict[int, Callable[[Recipe], KeptProgram]] = {}
         """What traces in progress make of their recipe once they have one."""
+        self._inside: set[int] = set()
+        """Those that run inside another one."""
+        self._nested: dict[int, KeptProgram] = {}
+        """What was only traced inside another function so far, and is part of its program."""
         self._programs: dict[int, KeptProgram] = {}
         self._arrays: dict[int, tuple[str, ...]] = {}
         # Filled by a C function, as in `capture.weak`: an exception in a Python callback
@@ -89,11 +96,15 @@ class Kept:
         subject: Any,
         function: Function,
         key: Key,
-        static: tuple[Static, ...] = (),
+        static: tuple[Static, ...],
+        fields: MissFields,
     ) -> None:
         """Note that a call is about to be traced."""
         if len(self._begun) >= _MAX_BEGUN:
             self._begun.clear()
+            self._inside.clear()
+        if "parent" in fields or "nested" in fields:
+            self._inside.add(number)
         try:
             reference = weakref.ref(subject)
         except TypeError:
@@ -105,26 +116,34 @@ class Kept:
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:
         """A trace ended with `jaxpr`, which JAX keeps; None if it keeps nothing."""
         begun = self._begun.pop(number, None)
+        is_inside = number in self._inside
+        self._inside.discard(number)
         if begun is None or jaxpr is None:
             return
-        programs = self._programs
         try:
             recipe = Recipe(trace, jaxpr, self._dead.append)
         except TypeError:
             return
-        self.traced += 1
         if len(self._dead) >= _DEAD_BATCH:
             self._forget_dead()
-        if len(programs) >= _MAX_PROGRAMS:
+        programs = self._nested if is_inside else self._programs
+        if len(programs) >= (_MAX_NESTED if is_inside else _MAX_PROGRAMS):
             earliest = next(iter(programs))
             self._numbers.pop(id(programs[earliest].recipe.jaxpr), None)
             self._forget(earliest)
         programs[number] = begun(recipe)
         self._numbers[id(recipe.jaxpr)] = number
+        self.traced += not is_inside
+
+    def called(self, number: int | None) -> None:
+        """A call runs the program that this trace made, perhaps inside another function."""
+        if number is not None and (program := self._nested.pop(number, None)) is not None:
+            self._programs[number] = program
+            self.traced += 1
 
     def known(self, number: int, arrays: tuple[str, ...]) -> None:
         """Note the host arrays, by content, that a program captured when it was traced."""
-        if arrays and number in self._programs:
+        if arrays and (number in self._programs or number in self._nested):
             self._arrays[number] = arrays
 
     def arrays(self, number: int) -> tuple[str, ...] | None:
@@ -148,5 +167,6 @@ class Kept:
 
     def _forget(self, number: int) -> None:
         self._programs.pop(number, None)
+        self._nested.pop(number, None)
         self._arrays.pop(number, None)
         self.written.pop(number, None)

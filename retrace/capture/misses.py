@@ -113,9 +113,9 @@ class Misses:
         if call.ahead:
             fields["ahead"] = True
         self._begin(number, function, key, fields, writers, call.frame, stack, site)
-        if traced and "parent" not in fields and "nested" not in fields:
+        if traced:
             subject = given if packed is None else packed.function
-            self.kept.begin(number, subject, function, key, static)
+            self.kept.begin(number, subject, function, key, static, fields)
         if source:
             if len(self._sources) >= _MAX_SOURCES:
                 self._sources.clear()

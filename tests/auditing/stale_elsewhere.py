@@ -522,3 +522,16 @@ def a_cached_property() -> Iterator[Any]:
     yield lambda: f(x)
     model.k = 2.0
     del model.w
+
+
+@stale
+def a_function_first_traced_inside_another() -> Iterator[Any]:
+    it = held(k=1.0)
+
+    @jax.jit
+    def inner(x: Any) -> Any:
+        return x * it.k
+
+    jax.jit(lambda x: inner(x) + 1)(x)  # gone with its program
+    yield lambda: inner(x)
+    it.k = 2.0
