@@ -13,20 +13,19 @@ from contextlib import ExitStack
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
-from retrace.auditing import constants, library_contexts
+from retrace.auditing import alike, library_contexts
 from retrace.auditing.effects import Effect, changing, effect, of_thread, read_at
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.places import values
 from retrace.auditing.reach import Reach
 from retrace.auditing.stack import Place
-from retrace.auditing.time_limit import TooSlowError, limited
+from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
 from retrace.capture.kept import KeptProgram, Static
 from retrace.capture.misses import Misses
 from retrace.capture.programs import transcript
 from retrace.capture.snapshot import snapshot
-from retrace.failure import asked
+from retrace.failure import asked, contain, send
 from retrace.jax_internals import config, retracing
-from retrace.jax_internals.jaxprs import transcribe
 from retrace.jax_internals.transcript import Transcript
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
 
@@ -35,6 +34,8 @@ EACH = 10.0
 ALL = 60.0
 """Time limit for tracing all functions, in seconds."""
 _MAX_READS = 16
+_OURS = "an error of retrace"
+"""What is told of a program where the error is not its own; stderr shows the error."""
 
 
 class Limits(NamedTuple):
@@ -72,7 +73,7 @@ class Examination:
         self._left = limits.all
         self._effects: dict[tuple[int, int], Effect | None] = {}
         """Side effects of functions, by the `id` of each and of its receiver."""
-        self._reach: Reach | None = None
+        self._reach = Reach([])
         """What the function that is traced again reaches."""
         self._seen: list[Any] = []
         """Keeps these objects alive during the audit, so that no `id` is reused."""
@@ -92,19 +93,25 @@ class Examination:
         candidates.sort(key=lambda one: (not _matters(one[2]), one[0]))
         checked: list[Checked] = []
         same: list[int] = []
+        errors: list[Exception] = []
         with ExitStack() as stack:
             may = retracing.possible() and bool(candidates)
             if may:
                 stack.enter_context(undisturbed())
                 stack.enter_context(retracing.past_caches())
             for number, program, reads in candidates:
-                found = self._check(number, program, reads, may=may)
+                before = len(errors)
+                found = contain(errors.append, self._check, number, program, reads, may)
+                if len(errors) > before:
+                    found = Checked(number, Outcome.UNTRACED, reads, Reason.RAISES, _OURS)
                 if found is None:
                     continue
                 if found.outcome is Outcome.SAME:
                     same.append(number)
                 if found.outcome is not Outcome.SAME or found.reads or found.disturbed:
                     checked.append(found)
+        if errors:  # ours; told here, where stderr is heard again
+            send("a program could not be audited", errors[0])
         audit = Audit(
             run,
             self._number,
@@ -155,7 +162,6 @@ class Examination:
         number: int,
         program: KeptProgram,
         reads: tuple[Reading, ...],
-        *,
         may: bool,
     ) -> Checked | None:
         jaxpr = program.recipe.jaxpr()
@@ -183,9 +189,9 @@ class Examination:
         if self._left <= 0:
             return untraced(Reason.TIME)
         began = perf_counter()
-        reach = self._reach = asked(Reach, functions)
+        reach = self._reach = Reach(functions)
         try:
-            with retracing.configured(settings), put_back(reach.generators if reach else []):
+            with retracing.configured(settings), put_back(reach.generators):
                 found = self._compare(number, program, jaxpr, reads, functions)
         except retracing.GoneError:
             found = untraced(Reason.GONE)
@@ -193,14 +199,11 @@ class Examination:
             is_last = self._left < self._limits.each
             why = Reason.TIME if is_last else Reason.SLOW
             found = untraced(why, seconds=perf_counter() - began)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - the function may raise anything
-            found = untraced(Reason.RAISES, type(error).__name__)
+        except RaisedError as error:
+            found = untraced(Reason.RAISES, str(error))
         finally:
             self._left -= perf_counter() - began
-        changed = found.disturbed if reach is None else asked(reach.changed, found.disturbed)
-        if not changed:
+        if not (changed := reach.changed(found.disturbed)):
             return found
         # Seen only now, so that the next audit does not repeat it.
         self._misses.kept.written[number] = changed[0]
@@ -227,7 +230,7 @@ class Examination:
         old = transcript(jaxpr, with_callbacks=True)
         new, answer, jaxpr_now = self._traced(program, old, began)
         arrays = self._misses.kept.arrays(number)
-        if answer is False and _differ_in_nothing_computed(jaxpr, jaxpr_now):
+        if answer is False and alike.differ_in_nothing_computed(jaxpr, jaxpr_now):
             answer = True
         if answer is True and arrays is not None and arrays != new.host:
             answer = False  # changed in place, and so also in the jaxpr that JAX keeps
@@ -237,8 +240,8 @@ class Examination:
             if is_new is not True:
                 # A custom rule may hold something different at each trace, such as the traceback
                 # that equinox keeps for an error; it does not affect what the program computes.
-                if _computes_same(jaxpr_now, jaxpr_again) is True:
-                    answer = _computes_same(jaxpr, jaxpr_now)
+                if alike.computes_same(jaxpr_now, jaxpr_again) is True:
+                    answer = alike.computes_same(jaxpr, jaxpr_now)
                 else:
                     again = fresh
         disturbed = self._disturbed(program, reads)
@@ -272,14 +275,19 @@ class Examination:
     ) -> tuple[Transcript, bool | None, Any]:
         """Trace again: the program, whether it equals the old one (None: unknown), the jaxpr."""
         left = min(self._limits.each, self._left) - (perf_counter() - began)
-        with library_contexts.around(program.recipe.function()):
-            jaxpr = limited(left, program.recipe.trace)
-        if self._reach is not None:
-            asked(self._reach.empty_caches)
+        try:
+            with library_contexts.around(program.recipe.function()):
+                jaxpr = limited(left, program.recipe.trace)
+        except (retracing.GoneError, TooSlowError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - the function may raise anything
+            raise RaisedError(type(error).__name__) from None
+        finally:
+            self._reach.empty_caches()
         new = transcript(jaxpr, with_callbacks=True)
         if new.program.hash != old.program.hash:
             return new, False, jaxpr
-        return new, _captured_same(old, new), jaxpr
+        return new, alike.captured_same(old, new), jaxpr
 
     def _disturbed(self, program: KeptProgram, reads: tuple[Reading, ...]) -> tuple[str, ...]:
         after = {reading.name: reading for reading in self._changed(program)}
@@ -314,25 +322,6 @@ def _changed_since(one: Static) -> Value | None:
     if repr(now.data) == repr(one.value.data):
         return None
     return one.value._replace(data=now.data, text=now.text)
-
-
-def _computes_same(one: Any, other: Any) -> bool | None:
-    """Whether two jaxprs compute the same, ignoring their custom rules."""
-    first, second = (transcribe(jaxpr, with_rules=False) for jaxpr in (one, other))
-    return first.program.hash == second.program.hash and _captured_same(first, second)
-
-
-def _differ_in_nothing_computed(one: Any, other: Any) -> bool:
-    """Whether two jaxprs differ at most in names of functions and in what nothing uses."""
-    first, second = (
-        transcript(live, with_callbacks=True, with_names=False, with_unused=False)
-        for live in [asked(retracing.without_dead, each) or each for each in (one, other)]
-    )
-    return first.program.hash == second.program.hash and _captured_same(first, second) is True
-
-
-def _captured_same(one: Transcript, other: Transcript) -> bool | None:
-    return constants.same((*one.arrays, *one.large), (*other.arrays, *other.large))
 
 
 def _no_token(_: object) -> str | None:

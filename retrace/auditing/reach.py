@@ -29,7 +29,8 @@ _MAX_ITEMS = 256
 _MAX_TEXT = 200
 _MAX_REFERENTS = 5_000
 _INSIDE = ("builtins", "functools")
-_SCALARS = (bool, int, float, complex, type(None))
+_SCALARS = frozenset(map(id, (bool, int, float, complex, str, type(None))))
+"""By `id`: a metaclass may define how its classes compare."""
 _SEQUENCES: tuple[Any, ...] = (list, tuple, deque)
 _GENERATORS = (Random, np.random.Generator, np.random.RandomState)
 _CACHE = type(functools.lru_cache(lambda: None))
@@ -96,7 +97,7 @@ class Reach:
 
     def _visit(self, name: str, value: Any) -> None:
         kind = kind_of(value)
-        if kind in _SCALARS or kind is str or id(value) in self._seen:
+        if id(kind) in _SCALARS or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if derives(kind, *_GENERATORS):
@@ -132,7 +133,7 @@ def _state(value: Any) -> _State:
 
 def _mark(value: Any) -> _Mark:
     kind = kind_of(value)
-    if kind in _SCALARS or (kind is str and len(value) <= _MAX_TEXT):
+    if id(kind) in _SCALARS and (kind is not str or len(value) <= _MAX_TEXT):
         return kind, repr(value)
     return object, id(value)
 
@@ -169,11 +170,11 @@ def _computed(value: Any) -> list[str]:
 
 
 def _key(key: Any) -> str:
-    return repr(key) if kind_of(key) in (*_SCALARS, str) else f"<{id(key)}>"
+    return repr(key) if id(kind_of(key)) in _SCALARS else f"<{id(key)}>"
 
 
 def _is_code(value: Any) -> bool:
-    return kind_of(value) in (FunctionType, staticmethod, classmethod, property)
+    return derives(kind_of(value), FunctionType, staticmethod, classmethod, property)
 
 
 def _is_users(kind: type) -> bool:

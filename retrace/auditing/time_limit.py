@@ -23,6 +23,10 @@ class TooSlowError(BaseException):
     """A function exceeded its time limit. No `Exception`, so that user code does not catch it."""
 
 
+class RaisedError(Exception):
+    """The user's function raised. Other errors are retrace's, and are told as such."""
+
+
 def limited(seconds: float, call: Callable[[], T]) -> T:
     """Call something, and interrupt it after some time.
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from retrace.capture.observers import observers
 from retrace.capture.public import PublicEvents
 from retrace.capture.weak import ByObject
 from retrace.errors import CannotTellError, RetraceError
-from retrace.failure import asked
+from retrace.failure import contain, send
 from retrace.jax_internals import backend, behavior
 from retrace.jax_internals.names_frames import JITTED_INFO
 from retrace.model import CallSite, Function, Key, Run
@@ -381,15 +382,12 @@ def site_of(function: Any) -> str:
     """The definition site of a function, jitted or not.
 
     Raises:
-        CannotTellError: it holds an object that cannot be described.
+        CannotTellError: it holds something that retrace fails to describe.
     """
-    site = asked(session().recorder.site_of, function)
-    if site is None:
-        called = getattr(function, "__name__", type(function).__name__)
-        raise CannotTellError(
-            f"cannot tell which function {called} is: an object that it holds cannot be "
-            "described. Name it by a pattern instead"
-        )
+    called = getattr(function, "__name__", type(function).__name__)
+    tell = partial(send, f"{called} could not be described")
+    if (site := contain(tell, session().recorder.site_of, function)) is None:
+        raise CannotTellError(f"cannot tell which function {called} is. Name it by a pattern")
     return site
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 
 import retrace
+from retrace.auditing import examination
 from tests.auditing import writing
 
 pytestmark = pytest.mark.drawn
@@ -220,6 +221,22 @@ def test_what_takes_from_a_queue_is_not_traced_again() -> None:
         jitted(x)
         assert [one.verdict for one in retrace.audit()] == ["not-checked"]
     assert waiting.qsize() == 2
+
+
+def test_an_error_of_retrace_is_told_and_not_the_functions(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    jitted = jax.jit(lambda x: x * 2)
+    with retrace.recording():
+        jitted(x)
+        monkeypatch.setattr(examination, "transcript", fails)
+        told = retrace.audit()
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert [one.verdict for one in told] == ["not-checked"]
+    assert "of retrace" in str(told) and "ZeroDivision" not in str(told)
 
 
 def test_log_records_are_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
