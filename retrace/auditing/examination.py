@@ -112,6 +112,7 @@ class Examination:
                     checked.append(found)
         if errors:  # ours; told here, where stderr is heard again
             send("a program could not be audited", errors[0])
+            errors.clear()  # their frames hold what was audited
         audit = Audit(
             run,
             self._number,
