@@ -7,11 +7,11 @@ time.
 
 from __future__ import annotations
 
-import contextvars
 import dis
 import threading
 from collections import deque
 from collections.abc import Iterator
+from contextvars import ContextVar, copy_context
 from random import Random
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast
@@ -23,7 +23,7 @@ from retrace.auditing.places import values
 from retrace.auditing.stack import Call, Place, called, walk
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.notebook_cells import shown
-from retrace.capture.objects import attributes_of, defined, kind_of, package
+from retrace.capture.objects import attributes_of, defined, derives, kind_of, package
 from retrace.capture.place import Owner, owner
 from retrace.model import Source
 
@@ -61,6 +61,9 @@ _WRITING_FUNCTIONS = {
     "numpy": frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "at")),
 }
 """Functions that change their arguments, by module; None means all."""
+_OF_THREAD = frozenset(
+    map(id, (threading.current_thread, threading.get_ident, threading.get_native_id))
+)
 _MAX_DEPTH = 3
 _IMMUTABLE_PACKAGES = ("jax", "jaxlib", "optax", "flax", "equinox", "haiku", "chex")
 """Packages whose `update`, `set` and `add` return a new object."""
@@ -106,11 +109,39 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
     return None
 
 
+def kept_by(functions: tuple[tuple[Any, Any], ...]) -> str | None:
+    """What functions write that they hold themselves, such as a counter in a closure."""
+    if lacks(BYTECODE):
+        return "something"
+    for function, receiver in functions:
+        code: CodeType = function.__code__
+        count = code.co_argcount + code.co_kwonlyargcount
+        # A partial may hold any of them.
+        given = {name: Place("argument", name) for name in code.co_varnames[:count]}
+        for place, method in _written(code, function, receiver, given, 0):
+            if place.source == "global" or method == _OUTWARD:
+                continue
+            found = values(place, function, receiver)
+            if method is None or not found or _is_changed_by(found, method):
+                return str(place)
+    return None
+
+
 def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
-    """A thread-local variable that functions read; None if there is none."""
+    """What functions read that each thread has of its own; None if there is nothing."""
     for function, receiver in functions:
         for place, value in outside_values(function, receiver):
-            if isinstance(value, threading.local | contextvars.ContextVar):
+            if derives(kind_of(value), threading.local, ContextVar) or id(value) in _OF_THREAD:
+                return str(place)
+    return None
+
+
+def of_context(functions: list[tuple[Any, Any]]) -> str | None:
+    """A context variable that functions read and that is not set here; None if there is none."""
+    here = copy_context()
+    for function, receiver in functions:
+        for place, value in outside_values(function, receiver):
+            if kind_of(value) is ContextVar and value not in here:
                 return str(place)
     return None
 
@@ -246,7 +277,7 @@ def _written_by(
         if callee.name in _WRITING_BUILTINS and outside:
             named = texts[:1] if callee.name != "next" else ()
             yield outside[0].step(*named), None
-        elif acts(None, callee.name, texts):
+        elif acts(None, callee.name, texts, unclear=_is_unclear(call)):
             yield callee, _OUTWARD
         return
     for value in values(callee, function, receiver):
@@ -261,6 +292,11 @@ def _written_by(
         elif outside and _writes_arguments(value):
             named = texts[:1] if getattr(value, "__name__", None) == "__setattr__" else ()
             yield outside[0].step(*named), None
+
+
+def _is_unclear(call: Call) -> bool:
+    """Whether an argument after the first is no literal."""
+    return any(place is None or place.source != "constant" for place in call.arguments[1:])
 
 
 def _written_in(

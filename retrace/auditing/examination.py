@@ -10,11 +10,13 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from contextlib import ExitStack
+from functools import partial
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
-from retrace.auditing import alike, library_contexts
-from retrace.auditing.effects import Effect, changing, effect, of_thread, read_at
+from retrace.auditing import library_contexts
+from retrace.auditing.comparison import compared
+from retrace.auditing.effects import Effect, changing, effect, of_context, of_thread, read_at
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.places import values
 from retrace.auditing.reach import Reach
@@ -22,11 +24,9 @@ from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
 from retrace.capture.kept import KeptProgram, Static
 from retrace.capture.misses import Misses
-from retrace.capture.programs import transcript
 from retrace.capture.snapshot import snapshot
 from retrace.failure import asked, contain, send
 from retrace.jax_internals import config, retracing
-from retrace.jax_internals.transcript import Transcript
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
 
 EACH = 10.0
@@ -73,7 +73,7 @@ class Examination:
         self._left = limits.all
         self._effects: dict[tuple[int, int], Effect | None] = {}
         """Side effects of functions, by the `id` of each and of its receiver."""
-        self._reach = Reach([])
+        self._reach = Reach([], [])
         """What the function that is traced again reaches."""
         self._seen: list[Any] = []
         """Keeps these objects alive during the audit, so that no `id` is reused."""
@@ -190,7 +190,8 @@ class Examination:
         if self._left <= 0:
             return untraced(Reason.TIME)
         began = perf_counter()
-        reach = self._reach = Reach(functions)
+        given = [(one.name, one.object()) for one in program.static]
+        reach = self._reach = Reach(functions, given)
         try:
             with retracing.configured(settings), put_back(reach.generators):
                 found = self._compare(number, program, jaxpr, reads, functions)
@@ -228,67 +229,44 @@ class Examination:
         functions: list[tuple[Any, Any]],
     ) -> Checked:
         began = perf_counter()
-        old = transcript(jaxpr, with_callbacks=True)
-        new, answer, jaxpr_now = self._traced(program, old, began)
         arrays = self._misses.kept.arrays(number)
-        if answer is False and alike.differ_in_nothing_computed(jaxpr, jaxpr_now):
-            answer = True
-        if answer is True and arrays is not None and arrays != new.host:
-            answer = False  # changed in place, and so also in the jaxpr that JAX keeps
-        again, fresh = None, None
-        if answer is False:
-            fresh, is_new, jaxpr_again = self._traced(program, new, began)
-            if is_new is not True:
-                # A custom rule may hold something different at each trace, such as the traceback
-                # that equinox keeps for an error; it does not affect what the program computes.
-                if alike.computes_same(jaxpr_now, jaxpr_again) is True:
-                    answer = alike.computes_same(jaxpr, jaxpr_now)
-                else:
-                    again = fresh
-        disturbed = self._disturbed(program, reads)
-        seconds = perf_counter() - began
-        in_place = (
-            bool(arrays) and not retracing.converts_anew() and any(map(_is_in_place, reads))
+        # JAX may give its copy of an array that was changed in place, made when converting it.
+        may_be_old = bool(arrays) and not retracing.converts_anew()
+        is_stuck = may_be_old and any(map(_is_in_place, reads))
+        found = compared(jaxpr, arrays, is_stuck, partial(self._traced, program, began))
+        for one in found.transcripts:
+            self._listings.update((each.id, each) for each in one.listings)
+        if found.outcome is Outcome.OTHER and (local := of_context(functions)) is not None:
+            return Checked(number, Outcome.UNTRACED, reads, Reason.CONTEXT, local)
+        old, new, again = (*(t.program.listing for t in found.transcripts), *[None] * 3)[:3]
+        is_each = found.outcome is Outcome.EACH
+        return Checked(
+            number,
+            found.outcome,
+            reads,
+            found.reason,
+            found.detail,
+            old,
+            new,
+            again,
+            asked(changing, functions) or () if is_each else (),
+            found.returned,
+            disturbed=self._disturbed(program, reads),
+            seconds=perf_counter() - began,
         )
-        if answer is True and not in_place:
-            found = Checked(number, Outcome.SAME, reads)
-        elif answer is not False:
-            # An array changed in place may have been traced again in its old state: JAX keeps
-            # the copy that it made when converting the type.
-            found = Checked(number, Outcome.UNTRACED, reads, Reason.CONSTANTS)
-        else:
-            transcripts = [old, new] if again is None else [old, new, again]
-            for one in transcripts:
-                self._listings.update((each.id, each) for each in one.listings)
-            found = Checked(
-                number,
-                Outcome.OTHER if again is None else Outcome.EACH,
-                reads,
-                old=old.program.listing,
-                new=new.program.listing,
-                again=None if again is None else again.program.listing,
-                sources=() if again is None else asked(changing, functions) or (),
-            )
-        return found._replace(seconds=seconds, disturbed=disturbed)
 
-    def _traced(
-        self, program: KeptProgram, old: Transcript, began: float
-    ) -> tuple[Transcript, bool | None, Any]:
-        """Trace again: the program, whether it equals the old one (None: unknown), the jaxpr."""
+    def _traced(self, program: KeptProgram, began: float) -> retracing.Retraced:
+        """Trace again, within the time limits."""
         left = min(self._limits.each, self._left) - (perf_counter() - began)
         try:
             with library_contexts.around(program.recipe.function()):
-                jaxpr = limited(left, program.recipe.trace)
+                return limited(left, program.recipe.trace)
         except (retracing.GoneError, TooSlowError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - the function may raise anything
             raise RaisedError(type(error).__name__) from None
         finally:
             self._reach.empty_caches()
-        new = transcript(jaxpr, with_callbacks=True)
-        if new.program.hash != old.program.hash:
-            return new, False, jaxpr
-        return new, alike.captured_same(old, new), jaxpr
 
     def _disturbed(self, program: KeptProgram, reads: tuple[Reading, ...]) -> tuple[str, ...]:
         after = {reading.name: reading for reading in self._changed(program)}

@@ -93,6 +93,10 @@ class _Muted:
         self._stream = stream
         self._thread = threading.get_ident()
 
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return cast(Any, type(self._stream))  # for `isinstance`
+
     def write(self, text: str) -> int:
         if threading.get_ident() == self._thread:
             return len(text)

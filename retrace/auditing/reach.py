@@ -12,14 +12,24 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
+from contextvars import ContextVar
 from random import Random
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from retrace.auditing.effects import outside_values
-from retrace.capture.objects import attributes_of, derives, kind_of, mro_attributes, own
+from retrace.capture.objects import (
+    attributes_of,
+    derives,
+    fields,
+    kind_of,
+    mro_attributes,
+    own,
+    package,
+)
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals.names_values import TRACER
 
@@ -42,8 +52,13 @@ _State: TypeAlias = dict[str, _Mark]
 class Reach:
     """All that some functions reach, up to a limit, as it is now."""
 
-    def __init__(self, functions: list[tuple[Any, Any]]) -> None:
-        """`functions` come each with the object bound to its first parameter, or None."""
+    def __init__(self, functions: list[tuple[Any, Any]], given: list[tuple[str, Any]]) -> None:
+        """Look at what functions reach.
+
+        Args:
+            functions: each with the object bound to its first parameter, or None.
+            given: static arguments, with their names.
+        """
         self.generators: list[Any] = []
         """The random number generators."""
         self._caches: list[tuple[Any, str]] = []
@@ -57,6 +72,7 @@ class Reach:
         self._waiting: deque[tuple[str, Any]] = deque()
         for function, receiver in functions:
             self._names_in(function, receiver)
+        self._waiting.extend(given)
         while self._waiting and len(self._seen) < _MAX_OBJECTS:
             self._visit(*self._waiting.popleft())
 
@@ -106,17 +122,23 @@ class Reach:
             self._caches.append((value, name))
             self._missed[id(value)] = value.cache_info().misses
             self._visit(name, value.__wrapped__)
+            self._waiting.extend((name, inner) for inner in _results(value))
         elif kind is FunctionType:
             if owner(value.__code__.co_filename) is Owner.USER:
                 self._names_in(value)
-        elif kind is MethodType:
-            self._visit(name, value.__self__)
-            self._visit(name, value.__func__)
+                self._states.append((name, value, _state(value)))
+                self._waiting.extend((name + part, inner) for part, inner in _parts(value))
+        elif (through := _through(value, kind)) is not None:
+            self._waiting.extend((name, inner) for inner in through)
         else:
             self._take(name, value, kind)
 
     def _take(self, name: str, value: Any, kind: type) -> None:
         is_class = derives(kind, type)
+        if is_class:
+            self._waiting.extend(
+                (str(own(base, "__name__")), base) for base in own(value, "__mro__")[1:-1]
+            )
         if not is_class and _is_users(kind):
             self._visit(str(own(kind, "__name__")), kind)
             called = next((d["__call__"] for d in mro_attributes(kind) if "__call__" in d), None)
@@ -125,6 +147,30 @@ class Reach:
         if is_class or derives(kind, dict, *_SEQUENCES) or _is_users(kind):
             self._states.append((name, value, _state(value)))
             self._waiting.extend((name + part, inner) for part, inner in _parts(value))
+
+
+def _through(value: Any, kind: type) -> list[Any] | None:
+    """What is reached by calling, unwrapping or reading something; None if it is no wrapper."""
+    if kind is MethodType:
+        return [value.__self__, value.__func__]
+    if kind is functools.partial:
+        return [value.func, *value.args, *value.keywords.values()]
+    if kind is ContextVar:
+        with suppress(LookupError):  # neither set nor with a default
+            return [value.get()]
+        return []
+    if kind is MappingProxyType:
+        return gc.get_referents(value)
+    if package(kind) == "jaxlib" and (wrapped := getattr(value, "__wrapped__", None)) is not None:
+        return [wrapped]  # a jitted function
+    return None
+
+
+def _results(cache: Any) -> list[Any]:
+    """The results that a cache of `functools` holds."""
+    # With a limit, it holds them in links, which the garbage collector passes through.
+    held = gc.get_referents(cache)[:_MAX_ITEMS]
+    return held + [item for one in held if type(one) is dict for _, item in _items(one)]
 
 
 def _state(value: Any) -> _State:
@@ -146,14 +192,20 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
             held = list(own(value, "__dict__").items())
             yield from ((f".{k}", v) for k, v in held if k[:2] != "__" and not _is_code(v))
         return
+    if kind is FunctionType:
+        yield from ((f".{key}", item) for key, item in list(attributes_of(value).items()))
+        return
     if derives(kind, dict):
-        items = list(cast(Any, dict).items(value))[:_MAX_ITEMS]
-        yield from ((f"[{_key(key)}]", item) for key, item in items)
+        yield from ((f"[{_key(key)}]", item) for key, item in _items(value))
     elif (base := next((one for one in _SEQUENCES if derives(kind, one)), None)) is not None:
         items = list(base.__iter__(value))[:_MAX_ITEMS]
         yield from ((f"[{place}]", item) for place, item in enumerate(items))
     if _is_users(kind):
-        yield from ((f".{key}", item) for key, item in list(attributes_of(value).items()))
+        yield from ((f".{key}", item) for key, item in (fields(value) or {}).items())
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    return list(cast(Any, dict).items(value))[:_MAX_ITEMS]
 
 
 def _computed(value: Any) -> list[str]:

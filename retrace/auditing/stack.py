@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 
 _PASSING_THROUGH = frozenset(("vars", "enumerate", "zip", "reversed", "iter"))
 """Functions whose result gives access to their argument."""
-_BUILTINS = frozenset(("next", "setattr", "delattr", "open", "globals")) | _PASSING_THROUGH
+_NAMED = ("next", "setattr", "delattr", "open", "globals", "breakpoint", "input")
+_BUILTINS = frozenset(_NAMED) | _PASSING_THROUGH
 _VIEWS = {"items": (), "values": (), "keys": (), "get": ("[]",)}
 """Methods whose result gives access to the contents of a container, and by which steps."""
 ELEMENT = "[]"

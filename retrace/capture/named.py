@@ -75,6 +75,11 @@ def scalar_base(kind: type) -> Any:
     return next(base for base in _SCALARS if derives(kind, base))
 
 
+def prints_itself(kind: type) -> bool:
+    """Whether the text of a value shows all of it, although it is not plain data."""
+    return package(kind) in _PRINTS_ITSELF
+
+
 def named_text(value: Any) -> str | None:
     """The text of a value shown by name, type or place rather than by content."""
     kind = kind_of(value)

@@ -17,6 +17,7 @@ from typing import Any
 
 from retrace.capture.background import Background
 from retrace.capture.callbacks import callbacks
+from retrace.capture.named import prints_itself
 from retrace.capture.notebook_cells import shown
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
@@ -147,7 +148,8 @@ def numbered(found: Transcript, number_of: Callable[[object], int | None]) -> Pr
 def _plain(value: object) -> str | None:
     """The content of a value held by a rule, if its snapshot is complete."""
     found = snapshot(value, _no_token)
-    return f"{found.type} {found.text} {found.data}" if found.exact else None
+    whole = found.exact or prints_itself(type(value))
+    return f"{found.type} {found.text} {found.data}" if whole else None
 
 
 def _no_token(_: object) -> None:

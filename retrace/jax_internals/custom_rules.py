@@ -21,6 +21,9 @@ from retrace.jax_internals.names_values import HOST_ARRAYS, RULE_PARTS, TRACER
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _MAX_DEPTH = 12
 _MAX_PARTS = 2_000
+_CALLS = frozenset(
+    ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")
+)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
@@ -30,20 +33,29 @@ class Rules:
     Args:
         plain: the text of a value; None if no text describes it completely.
         held: called with each object of which only the type could be recorded.
+        met: called with each function that is not JAX's, and what it is bound to, if objects
+            that can be called are to be written down as well.
     """
 
     def __init__(
         self,
         plain: Callable[[Any], str | None],
         held: Callable[[Any], None],
+        met: Callable[[tuple[Any, Any]], None] | None = None,
     ) -> None:
         self._array: Callable[[Any], str] = str
         self._plain = plain
         self._held = held
+        self._takes_all, self._met = met is not None, met or _ignore
         self._open: set[int] = set()
         self._known: dict[int, str] = {}
         self._alive: list[Any] = []
         self._left = _MAX_PARTS
+
+    def takes(self, value: Any, kind: type) -> bool:
+        """Whether a parameter of an equation is something to write down here."""
+        is_call = kind is FunctionType or kind.__name__ in _CALLS
+        return is_call or (self._takes_all and callable(value))
 
     def text(self, rule: Any, array: Callable[[Any], str]) -> str:
         """`<WrappedFun '0f3a...'>`; the quoted hash covers the whole content of the rule.
@@ -86,6 +98,7 @@ class Rules:
             return self._function(value, depth)
         if kind is MethodType:
             receiver = self._content(value.__self__, depth, ours=False)
+            self._met((value.__func__, value.__self__))
             return f"{receiver}.{self._content(value.__func__, depth, ours=ours)}"
         if kind is tuple or kind is list:
             items = cast(Iterable[Any], value)
@@ -104,6 +117,10 @@ class Rules:
             return self._array(value)
         if kind is BuiltinFunctionType or kind is type or kind is np.ufunc:
             return f"<{getattr(value, '__module__', '')} {value.__name__}>"
+        for base in kind.__mro__:
+            if type(call := base.__dict__.get("__call__")) is FunctionType:
+                self._met((call, value))
+                break
         if (told := self._plain(value)) is not None:
             return told
         self._held(value)
@@ -135,6 +152,8 @@ class Rules:
             ours = code.co_filename.startswith(_FOLDER)
             # JAX's own functions are identified by name; their internal state is omitted.
             parts = [f"jax {code.co_qualname}" if ours else _digest(code)]
+            if not ours:
+                self._met((function, None))
             for cell in function.__closure__ or ():
                 try:
                     held: Any = cell.cell_contents
@@ -149,6 +168,9 @@ class Rules:
                 self._known[id(function)] = known
                 self._alive.append(function)
         return known
+
+
+def _ignore(_: object) -> None: ...
 
 
 def _is_of_jax(kind: type) -> bool:

@@ -99,8 +99,8 @@ def transcribe(
     located = None
     if is_library is not None:
         located = Stacks(is_library, shown, frames, {} if stacks is None else stacks)
-    whole = (("custom_",) if with_rules else ()) + (CALLBACKS if with_callbacks else ())
-    walk = _Walk(located, plain, known, is_part, whole, with_names, with_unused)
+    parts = (with_rules, with_callbacks, with_names, with_unused)
+    walk = _Walk(located, plain, known, is_part, *parts)
     walk.room = most
     top = walk.program(jaxpr)
     program = Program(top.hash, top.size, top.id, results=result_paths.digest(jaxpr))
@@ -111,6 +111,8 @@ def transcribe(
         tuple(walk.held),
         tuple(walk.large),
         tuple(walk.host),
+        tuple(walk.called),
+        tuple(walk.unknown),
     )
 
 
@@ -128,7 +130,8 @@ class _Walk:
         plain: Callable[[Any], str | None],
         known: Known | None,
         is_part: bool,
-        whole: tuple[str, ...],
+        with_rules: bool,
+        with_callbacks: bool,
         with_names: bool,
         with_unused: bool,
     ) -> None:
@@ -138,8 +141,14 @@ class _Walk:
         self.large: list[Any] = []
         self.host: list[str] = []
         self.room = math.inf
+        self.called: list[tuple[Any, Any]] = []
+        self.unknown: list[Any] = []
         self._rules = Rules(plain, self.held.append)
-        self._in_rule, self._whole = False, whole
+        self._callbacks = Rules(plain, self.unknown.append, self.called.append)
+        self._in: Rules | None = None
+        """What writes down the functions of the current equation; None if they are no part."""
+        self._rule_names: tuple[str, ...] = ("custom_",) if with_rules else ()
+        self._callback_names = CALLBACKS if with_callbacks else ()
         self._with_names, self._with_unused = with_names, with_unused
         self._stacks = stacks
         self._known, self._is_part = known, is_part
@@ -162,9 +171,9 @@ class _Walk:
                 listing = known[-1]
             else:
                 outer, size, self._inner, self._size = self._inner, self._size, {}, 0
-                in_rule, before = self._in_rule, self._held_by_parts
+                within, before = self._in, self._held_by_parts
                 listing = self._listing(jaxpr)
-                self._inner, self._size, self._in_rule = outer, size, in_rule
+                self._inner, self._size, self._in = outer, size, within
                 self.listings[listing.id] = listing
                 self._held_in[id(jaxpr)] = self._held_by_parts - before
                 if self._known is not None and is_part and before == self._held_by_parts:
@@ -217,11 +226,15 @@ class _Walk:
                 made += 1
                 aval = variable.aval
                 results.append((type(aval) is shaped and types.get(aval)) or self._type(aval))
-            self._in_rule = equation.primitive.name.startswith(self._whole)
+            name = equation.primitive.name
+            if name.startswith(self._rule_names):
+                self._in = self._rules
+            elif name in self._callback_names:
+                self._in = self._callbacks
             parameters = self._parameters(equation.params) if equation.params else ""
-            self._in_rule = False
+            self._in = None
             taken = " ".join(arguments)
-            made_of = f"{equation.primitive.name}\t{taken}\t{' '.join(results)}"
+            made_of = f"{name}\t{taken}\t{' '.join(results)}"
             equations.append(made_of + parameters)
             if located is not None:
                 places.append(stacks.setdefault(equation.source_info.traceback, len(stacks)))
@@ -358,9 +371,9 @@ class _Walk:
             return repr(value)  # the arguments that a scan carries; since jax 0.12
         if symbolic(value) is not None:
             return written(value)
-        if self._in_rule and (kind is FunctionType or kind.__name__ in _CALLS):
+        if (within := self._in) is not None and within.takes(value, kind):
             self._held_by_parts += 1
-            return self._rules.text(value, self._constant)
+            return within.text(value, self._constant)
         # User functions and objects: their content is not part of the program.
         name = getattr(value, "__name__", "") if isinstance(value, _NAMED) else ""
         name += printed(value) if isinstance(value, FunctionType) else ""
@@ -385,7 +398,4 @@ def _text_of(aval: Any) -> str:
 
 _JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])
 """Open and closed jaxprs; since jax 0.12 they are one class."""
-_CALLS = frozenset(
-    ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")
-)
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)

@@ -13,7 +13,18 @@ UNCACHED_BEFORE = local(_CACHE_BEFORE, "call", losses.AUDITS)
 ENTRIES_BEFORE = local(_CACHE_BEFORE, "fun_caches", losses.AUDITS)
 WRAPPED_FUN = attribute("jax._src.linear_util", "WrappedFun", losses.AUDITS, until="0.9")
 STORES = field("jax._src.linear_util.WrappedFun", "stores", losses.AUDITS, until="0.9")
+REDUCTION = attribute(
+    "jax._src.lax.lax",
+    "_reduction_jaxpr",
+    None,
+    said="An audit does not find what functions passed to lax.reduce or closure_convert read.",
+)
+"""A cache that keeps the function whose program it holds; all such caches have the same class."""
 RESULT_PATHS = field("jax._src.core.DebugInfo", "result_paths", losses.AUDITS)
+_RETURNED = "An audit does not find other keys, classes and static values that functions return."
+RETURNED_TREE = field("jax._src.flattree.FlatTree", "tree", None, since="0.11", said=_RETURNED)
+"""The treedef of what a traced function returned; in jax 0.9 and 0.10 it has the same name."""
+STORE_VALUE = field("jax._src.linear_util.Store", "val", None, until="0.9", said=_RETURNED)
 CANONICAL = attribute(
     "jax._src.dtypes",
     "canonicalize_value",

@@ -38,7 +38,8 @@ def of_update(original: Any, hooks: Hooks, installation: object) -> Any:
         if hooks.is_current(installation):
             hooks.guarded(hooks.observer.configured, name, sys._getframe(1))
 
-    update.__doc__ = original.__doc__
+    for name in ("__doc__", "__module__", "__qualname__"):
+        setattr(update, name, getattr(original, name, None))
     return update
 
 

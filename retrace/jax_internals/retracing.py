@@ -18,18 +18,19 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_audit as at
 from retrace.jax_internals.calls import is_staging
 from retrace.jax_internals.names_hooks import TEST_SLOT, TRACE, TRACE_BEFORE
-from retrace.jax_internals.names_values import DEBUG_INFO, STATES, TRACE_CONTEXT, WRAPPED
+from retrace.jax_internals.names_values import CONTEXT, DEBUG_INFO, STATES, TRACE_CONTEXT, WRAPPED
 from retrace.jax_internals.row import resolve
 from retrace.jax_internals.traces import Trace
 
@@ -37,6 +38,9 @@ _KEEPS_ARGUMENTS = TRACE.expected
 """Whether JAX keeps the object that describes the arguments with a trace (else in a table)."""
 _MIN_CONVERTED_SIZE = 8
 """Item size in bytes from which JAX may convert a host array to a smaller type."""
+_TRACED = ("fun", "computation")
+"""How JAX names the first parameter of a cached function if it is traced."""
+_CLEAR = "cache_clear"
 _PLAIN = frozenset((int, bool, str, type(None)))
 
 
@@ -48,10 +52,20 @@ class BusyError(Exception):
     """Another thread is already retracing."""
 
 
+class Retraced(NamedTuple):
+    """What tracing a function again gave."""
+
+    jaxpr: Any
+    returned: tuple[Any, ...]
+    """The treedefs of what it returned."""
+    before: tuple[Any, ...]
+    """Those of the trace that JAX keeps; empty if unknown."""
+
+
 class Recipe:
     """What a program was traced from, as weak references; keeps nothing alive."""
 
-    __slots__ = ("_extra", "_function", "_given", "jaxpr")
+    __slots__ = ("_extra", "_function", "_given", "_returned", "jaxpr")
 
     def __init__(
         self, trace: Trace, jaxpr: Any, died: Callable[[weakref.ref[Any]], object] | None
@@ -69,7 +83,11 @@ class Recipe:
         function = given[0]
         self._extra: tuple[Any, ...] = ()
         self._given: weakref.ref[Any] | None = None
+        self._returned: weakref.ref[Any] | None = None
         if _KEEPS_ARGUMENTS:
+            result = trace.result
+            if len(result) > 1 and type(result[1]).__weakrefoffset__:
+                self._returned = weakref.ref(result[1])
             self._given = weakref.ref(given[1])
             if extra := given[3:]:
                 if not _PLAIN.issuperset(map(type, extra)):
@@ -84,7 +102,7 @@ class Recipe:
         """The function that JAX traced; raises GoneError."""
         return _alive(self._function)
 
-    def trace(self) -> Any:
+    def trace(self) -> Retraced:
         """Trace the function as it is now; only valid inside `past_caches`.
 
         Raises:
@@ -97,14 +115,16 @@ class Recipe:
         finally:
             _thread.memory = None
 
-    def _trace(self) -> Any:
+    def _trace(self) -> Retraced:
         function, jaxpr = self.function(), _alive(self.jaxpr)
         info = DEBUG_INFO.of(getattr(jaxpr, "jaxpr", jaxpr))
         if self._given is not None:
             given = _alive(self._given)
             info = info._replace(**{at.RESULT_PATHS.name: None})
             trace: Any = getattr(resolve(TRACE.where), TRACE.name)
-            return trace(function, given, info, *self._extra)[0]
+            answer = trace(function, given, info, *self._extra)
+            before = None if self._returned is None else self._returned()
+            return Retraced(answer[0], _tree(answer[1]), _tree(before))
         return _trace_before(function, jaxpr, info)
 
 
@@ -115,7 +135,17 @@ def _alive(reference: weakref.ref[Any]) -> Any:
     return found
 
 
-def _trace_before(function: Any, jaxpr: Any, info: Any) -> Any:
+def _tree(returned: Any) -> tuple[Any, ...]:
+    tree = at.RETURNED_TREE.of(returned)
+    return (tree,) if isinstance(tree, PyTreeDef) else ()
+
+
+def _trees(stores: Iterable[Any]) -> tuple[Any, ...]:
+    filled = [at.STORE_VALUE.of(one) for one in stores if one]
+    return tuple([one for one in filled if isinstance(one, PyTreeDef)])
+
+
+def _trace_before(function: Any, jaxpr: Any, info: Any) -> Retraced:
     """Same for jax before 0.9, which keeps the inputs of traces in a table."""
     cached = _inside(TRACE_BEFORE.look())
     entries = _cell(cached, at.ENTRIES_BEFORE.name)
@@ -135,7 +165,8 @@ def _trace_before(function: Any, jaxpr: Any, info: Any) -> Any:
         function, transformed, transforms, tuple(made), params, in_type, info
     )
     trace: Any = getattr(resolve(TRACE_BEFORE.where), TRACE_BEFORE.name)
-    return trace(wrapped, *args)[0]
+    answer = trace(wrapped, *args)
+    return Retraced(answer[0], _trees(made), _trees(stores))
 
 
 def _bound(transform: Any, *given: Any) -> Any:
@@ -202,7 +233,8 @@ def _replacements() -> Iterator[tuple[Any, str, Any, Any]]:
         if row.expected:
             owner, found = resolve(row.where), row.look()
             yield owner, row.name, found, _anew(found, _uncached(_inside(found)))
-    kind, canonical = type(at.INFER.get()), at.CANONICAL.look()
+    kinds = {type(at.INFER.get()), type(at.REDUCTION.get())}
+    canonical = at.CANONICAL.look()
     known = {id(_inside(row.look())) for row in (TRACE, TRACE_BEFORE) if row.expected}
     made: dict[int, Any] = {}
     for module in list(sys.modules.values()):
@@ -213,10 +245,12 @@ def _replacements() -> Iterator[tuple[Any, str, Any, Any]]:
             if value is canonical and value is not None:
                 yield module, name, value, _converted_anew(value)
             # Several modules may import the same cache, under any name.
-            if type(value) is not kind or id(value) in known:
+            if type(value) not in kinds or id(value) in known:
                 continue
+            if type(value) is FunctionType and _CLEAR not in value.__dict__:
+                continue  # before jax 0.9 some caches are functions
             if id(value) not in made:
-                uncached = _uncached(value)
+                uncached = getattr(value, "__wrapped__", None) or _uncached(value)
                 made[id(value)] = (
                     _anew(value, uncached) if uncached and _takes_function(uncached) else None
                 )
@@ -230,7 +264,7 @@ def _anew(original: Any, uncached: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         memory = _thread.memory
         # Code that executes during the trace, without being staged, uses the cache as usual.
-        if memory is None or (memory and not is_staging()):
+        if memory is None or (memory and not _is_staging()):
             return original(*args, **kwargs)
         key = (id(original), args, tuple(kwargs.items()), TRACE_CONTEXT.get()())
         if (found := memory.get(key)) is not None:
@@ -238,16 +272,21 @@ def _anew(original: Any, uncached: Any) -> Any:
             if stores:
                 args[0].populate_stores(stores)
             return answer
-        memory[None] = None  # marks that a trace is now under way
+        memory.setdefault(None, True)  # a trace is now under way, and JAX is about to tell it
         answer = uncached(*args, **kwargs)
         memory[key] = (answer, at.STORES.of(args[0]))
         return answer
 
     call.__wrapped__ = original  # pyright: ignore[reportFunctionMemberAccess]
-    for name in ("cache_clear", "cache_info", "evict_weakref", "evict_function"):
+    for name in (_CLEAR, "cache_info", "evict_weakref", "evict_function"):
         if (method := getattr(original, name, None)) is not None:
             setattr(call, name, method)
     return call
+
+
+def _is_staging() -> bool:
+    """Whether operations are traced, also where JAX can neither trace nor execute one."""
+    return is_staging() or getattr(CONTEXT.get(), "trace", CONTEXT) is None
 
 
 def converts_anew() -> bool:
@@ -264,7 +303,7 @@ def _converted_anew(original: Any) -> Any:
             not memory
             or type(x) is not np.ndarray
             or x.itemsize < _MIN_CONVERTED_SIZE
-            or not is_staging()
+            or not _is_staging()
         ):
             return original(x)
         found = memory.get((id(original), id(x)))
@@ -280,8 +319,11 @@ def _converted_anew(original: Any) -> Any:
 
 def _unheard(earlier: Any) -> Any:
     def on_test_event(name: str, *args: Any) -> None:
-        if _thread.memory is None or not is_staging():
+        memory = _thread.memory
+        if memory is None or not (_is_staging() or memory.get(None)):
             earlier(name, *args)
+        elif memory.get(None):
+            memory[None] = False
 
     return on_test_event
 
@@ -315,7 +357,7 @@ def _cell(function: Any, name: str) -> Any:
 
 def _takes_function(uncached: FunctionType) -> bool:
     code = uncached.__code__
-    return code.co_argcount > 0 and code.co_varnames[0] == "fun"
+    return code.co_argcount > 0 and code.co_varnames[0] in _TRACED
 
 
 def shows_all() -> bool:

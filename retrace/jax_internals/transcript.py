@@ -23,6 +23,11 @@ class Transcript(NamedTuple):
     host: tuple[str, ...] = ()
     """The texts of all host arrays that it captured, in order, with their content if small: the
     user may change them in place, while the compiled program keeps the earlier content."""
+    called: tuple[tuple[Any, Any], ...] = ()
+    """The functions that its host callbacks run, if their content was asked for, each with the
+    object bound to its first parameter, or None."""
+    unknown: tuple[Any, ...] = ()
+    """Objects held by its host callbacks of which only the type could be recorded."""
 
 
 class TooLargeError(Exception):

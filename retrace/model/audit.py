@@ -25,12 +25,16 @@ class Reason(StrEnum):
     WRITES = "writes"
     CALLS = "calls"
     THREAD = "thread"
+    CONTEXT = "context"
     GONE = "gone"
     CONFIG = "config"
     RAISES = "raises"
     SLOW = "slow"
     TIME = "time"
     CONSTANTS = "constants"
+    RETURNED = "returned"
+    KEEPS = "keeps"
+    HOLDS = "holds"
     JAX = "jax"
 
 
@@ -65,7 +69,7 @@ class Checked(Row):
     reads: tuple[Reading, ...] = ()
     reason: Reason | None = None
     detail: str = ""
-    """What it writes, which option differs, or what it raised."""
+    """What it writes, which option differs, what it raised, or what its callback holds."""
     old: str | None = None
     """The id of the cached program's text; recorded if the program is stale."""
     new: str | None = None
@@ -73,6 +77,8 @@ class Checked(Row):
     again: str | None = None
     """The id of the text of a second trace, if that differs again."""
     sources: tuple[Source, ...] = ()
+    returned: tuple[Value, Value] | None = None
+    """What it returned besides arrays when it was traced, and now, if that differs."""
     seconds: float = 0.0
     disturbed: tuple[str, ...] = ()
     """What the function reads and changed itself when it was traced again."""

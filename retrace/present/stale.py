@@ -12,6 +12,7 @@ from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, name, place
 
 if TYPE_CHECKING:
+    from retrace.compare.programs import Difference
     from retrace.reason.stale import Audited, Change, Remedy, Stale
 
 _MAX_FUNCTIONS = 20
@@ -27,6 +28,8 @@ _HEADS = {
 def reason(view: View, one: Stale) -> str:
     """The reason for the verdict, in one sentence."""
     match one.verdict:
+        case "proved" if one.returned is not None and _is_same(one.difference):
+            return "proved: traced now, it returns something else"
         case "proved":
             return "proved: traced now, it gives a different program"
         case "each-trace":
@@ -50,6 +53,8 @@ def _unchecked(why: Reason | None, detail: str) -> str:
             return f"it calls `{detail}`, so it was not traced again (--audit-all does)"
         case Reason.THREAD:
             return f"it reads `{detail}`, which is set per thread, and another thread traced it"
+        case Reason.CONTEXT:
+            return f"it reads `{detail}`, which may be set only around its calls"
         case Reason.GONE:
             return "its arguments no longer exist"
         case Reason.CONFIG:
@@ -62,6 +67,12 @@ def _unchecked(why: Reason | None, detail: str) -> str:
             return "the audit ran out of time"
         case Reason.CONSTANTS:
             return "the arrays that it captured could not be compared"
+        case Reason.RETURNED:
+            return "the static values that it returned could not be compared"
+        case Reason.KEEPS:
+            return f"its callback writes `{detail}`, which may be all that differs"
+        case Reason.HOLDS:
+            return f"its callback holds a `{detail}`, which could not be compared"
         case _:
             return "this JAX does not allow tracing it again"
 
@@ -105,9 +116,8 @@ def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) ->
             yield from wrapped(f"  {_change(view, change)}", width, 4)
         if len(one.reads) > _MAX_READS:
             yield f"  and {count(len(one.reads) - _MAX_READS, 'more value')}"
-        if one.difference is not None:
-            for fact in difference_facts(view, one.difference, ()):
-                yield from wrapped(f"  program    {fact}", width, 13)
+        for fact in _evidence(view, one):
+            yield from wrapped(f"  program    {fact}", width, 13)
         if one.fix is not None:
             yield from wrapped(f"  fix        {_advised(one.fix)}", width, 13)
         if one.disturbed:
@@ -173,8 +183,19 @@ def data(view: View, audited: Audited | None) -> list[dict[str, Any]]:
     ]
 
 
+def _is_same(difference: Difference | None) -> bool:
+    return difference is None or difference.kind == "identical"
+
+
 def _evidence(view: View, one: Stale) -> list[str]:
-    return [] if one.difference is None else difference_facts(view, one.difference, ())
+    facts: list[str] = []
+    if one.returned is not None:
+        before, now = one.returned
+        old, new = cut_apart(clean(before, 200), clean(now, 200), 60)
+        facts = [f"returns {new}, not {old}"]
+    if one.difference is not None and not (facts and _is_same(one.difference)):
+        facts += difference_facts(view, one.difference, ())
+    return facts
 
 
 def _advised(remedy: Remedy) -> str:

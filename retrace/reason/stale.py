@@ -49,6 +49,8 @@ class Stale(NamedTuple):
     reason: Reason | None
     detail: str
     difference: Difference | None
+    returned: tuple[str, str] | None
+    """What it returned besides arrays when it was traced, and now, if that differs."""
     sources: tuple[Source, ...]
     fix: Remedy | None
     since: Audit
@@ -192,6 +194,7 @@ def _stale(miss: Miss, history: _History, recording: Recording) -> Stale | None:
         checked.reason,
         checked.detail,
         difference,
+        checked.returned and (checked.returned[0].text, checked.returned[1].text),
         checked.sources,
         remedy(miss.function, worst, reads, checked.sources),
         since,

@@ -11,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from retrace.model import JSON, Audit, Checked, Function, Outcome, Reading, Reason, Source
+from retrace.model import JSON, Audit, Checked, Function, Outcome, Reading, Reason, Source, Value
 from retrace.store.decoded import number, number_or_none, seconds, text, text_or_none, value
 
 if TYPE_CHECKING:
     from retrace.store.redaction import Redaction
+
+
+_FIELDS = (
+    *("reads", "reason", "detail", "old", "new", "again", "sources", "returned", "disturbed"),
+)
 
 
 def encode_audit(
@@ -45,7 +50,7 @@ def encode_audit(
 
 def _encode(one: Checked) -> dict[str, JSON]:
     fields: dict[str, JSON] = {"miss": one.miss, "outcome": one.outcome}
-    for name in ("reads", "reason", "detail", "old", "new", "again", "sources", "disturbed"):
+    for name in _FIELDS:
         if held := getattr(one, name):
             fields[name] = held
     if one.seconds:
@@ -80,6 +85,7 @@ def _checked(row: Mapping[str, Any]) -> Checked:
         new=text_or_none(row.get("new")),
         again=text_or_none(row.get("again")),
         sources=tuple(map(_source, row.get("sources", ()))),
+        returned=None if (both := row.get("returned")) is None else _pair(both),
         seconds=seconds(row.get("seconds", 0.0)),
         disturbed=tuple(map(text, row.get("disturbed", ()))),
     )
@@ -95,6 +101,11 @@ def _reading(row: Any) -> Reading:
         number_or_none(line),
         bool(written),
     )
+
+
+def _pair(row: Any) -> tuple[Value, Value]:
+    old, new = row
+    return value(old), value(new)
 
 
 def _source(row: Any) -> Source:

@@ -191,6 +191,7 @@ class Redaction:
             new=one.new and self.listing_id(one.new),
             again=one.again and self.listing_id(one.again),
             sources=tuple([each._replace(file=self.path(each.file)) for each in one.sources]),
+            returned=one.returned and self._returned(site, one.returned),
             detail=self._read_name(site, one.detail),
             disturbed=tuple([self._read_name(site, name) for name in one.disturbed]),
         )
@@ -334,6 +335,10 @@ class Redaction:
 
     def _token(self, site: str, name: str, token: str | None) -> str | None:
         return None if token is None else self._hash(12, "token", site, name, token)
+
+    def _returned(self, site: str, pair: tuple[Value, Value]) -> tuple[Value, Value]:
+        old, new = pair
+        return self._value(site, "returned", old), self._value(site, "returned", new)
 
     def _value(self, site: str, name: str, value: Value) -> Value:
         text = value.text

@@ -12,9 +12,11 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import io
 import itertools
 import logging
 import random
+import sys
 import threading
 import time
 import types
@@ -740,3 +742,76 @@ def a_number_that_no_result_needs() -> Iterator[Any]:
 
     yield lambda: f(x)
     it.unused = 2.0
+
+
+@harmless
+def bars_of_a_loop() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        bars: dict[int, int] = {}
+
+        def begin(_: Any) -> None:
+            bars[0] = 0
+
+        def step(_: Any) -> None:
+            bars[0] = bars.get(0, 0) + 1
+
+        def body(total: Any, each: Any) -> Any:
+            jax.debug.callback(begin, each)
+            jax.debug.callback(step, each)
+            return total + each, None
+
+        return jax.lax.scan(body, 0.0, x)[0]
+
+    yield lambda: f(x)
+    jax.effects_barrier()
+
+
+@harmless
+def a_counter_inside_a_callback() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        calls = 0
+
+        def host(y: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return np.asarray(y)
+
+        return jax.pure_callback(host, jax.ShapeDtypeStruct((3,), jnp.float32), x)
+
+    yield lambda: f(x)
+
+
+@harmless
+def a_function_that_is_returned() -> Iterator[Any]:
+    @jax.jit
+    def f(x: Any) -> Any:
+        return jax.tree_util.Partial(lambda y, k: y * k, k=x)
+
+    yield lambda: f(x)(x)
+
+
+@harmless
+def a_context_variable_set_around_calls() -> Iterator[Any]:
+    policy = contextvars.ContextVar("policy", default=1.0)
+    f = jax.jit(lambda x: x * policy.get())
+
+    def call() -> Any:
+        token = policy.set(3.0)
+        try:
+            return f(x)
+        finally:
+            policy.reset(token)
+
+    yield call
+
+
+@harmless
+def what_is_written_to() -> Iterator[Any]:
+    yield lambda: _of_stdout(x)
+
+
+@jax.jit
+def _of_stdout(x: Any) -> Any:
+    return x * (2.0 if isinstance(sys.stdout, io.TextIOBase) else 3.0)

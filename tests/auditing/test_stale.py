@@ -24,7 +24,7 @@ from retrace.jax_internals.names_hooks import (
     TRACE,
     TRACE_BEFORE,
 )
-from tests.auditing import harmless, stale, stale_elsewhere
+from tests.auditing import harmless, stale, stale_around, stale_elsewhere
 from tests.auditing.stale import Program
 
 pytestmark = pytest.mark.drawn
@@ -81,6 +81,7 @@ def run(programs: list[Program]) -> Ran:
 
 def _state() -> dict[str, object]:
     return {
+        "counts": retrace.counts(),
         "random": random.getstate(),
         "numpy.random": str(np.random.get_state()),
         "filters": list(warnings.filters),
@@ -103,9 +104,10 @@ def test_outdated_programs_are_proved() -> None:
 
 
 def test_hard_cases_are_proved_too() -> None:
-    ran = run(stale_elsewhere.PROGRAMS)
+    programs = stale_elsewhere.PROGRAMS + stale_around.PROGRAMS
+    ran = run(programs)
     proved = {name for name, verdicts in ran.verdicts.items() if "proved" in verdicts}
-    missed = {program.__name__ for program in stale_elsewhere.PROGRAMS} - proved
+    missed = {program.__name__ for program in programs} - proved
     assert not missed, {name: ran.verdicts.get(name) for name in missed}
     assert not ran.disturbed
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import logging
 import queue
@@ -26,7 +27,7 @@ import numpy as np
 import pytest
 
 import retrace
-from retrace.auditing import examination
+from retrace.auditing import comparison
 from tests.auditing import writing
 
 pytestmark = pytest.mark.drawn
@@ -112,6 +113,7 @@ def test_side_effects_are_recognised_however_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "folder", tmp_path)
+    monkeypatch.setattr(sys, "breakpointhook", lambda: None)
 
     def make() -> Any:
         for function in writing.FUNCTIONS:
@@ -176,21 +178,47 @@ def test_generators_anywhere_continue_as_before() -> None:
         def __call__(self) -> Any:
             return self.own.normal()
 
+    class Base:
+        rng = np.random.default_rng(1)
+
+    class Derived(Base):
+        def noise(self) -> float:
+            return self.rng.normal()
+
+    class Slots:
+        __slots__ = ("rng",)
+
+        def __init__(self) -> None:
+            self.rng = np.random.default_rng(2)
+
+    @functools.lru_cache
+    def cached() -> Any:
+        return np.random.default_rng(3)
+
     config, several = {"rng": np.random.default_rng(0)}, [random.Random(i) for i in range(2)]
-    noises = {"a": Noise()}
+    noises, slots = {"a": Noise()}, Slots()
+    bound = np.random.default_rng(4)
+    draw = functools.partial(bound.normal, 0)
+    shown = types.MappingProxyType({"rng": np.random.default_rng(6)})
+    current: contextvars.ContextVar[Any] = contextvars.ContextVar("rng")
+    current.set(np.random.default_rng(7))
+    given = Noise()
 
     def noise(settings: dict[str, Any]) -> Any:
         return settings["rng"].normal()
 
-    def f(x: Any) -> Any:
-        return x + noise(config) + sum(one.random() for one in several) + noises["a"]()
+    def f(x: Any, given: Any) -> Any:
+        other = Derived().noise() + slots.rng.normal() + draw() + cached().normal() + given()
+        other += shown["rng"].normal() + current.get().normal()
+        return x + noise(config) + sum(one.random() for one in several) + noises["a"]() + other
 
     def states() -> list[Any]:
-        own = [config["rng"], noises["a"].own]
+        own = [config["rng"], noises["a"].own, Base.rng, slots.rng, bound, cached(), given.own]
+        own += [shown["rng"], current.get()]
         return [*(one.bit_generator.state for one in own), *(one.getstate() for one in several)]
 
     with retrace.recording():
-        jax.jit(f)(x)
+        jax.jit(f, static_argnums=1)(x, given)
         before = states()
         told = retrace.audit()
     assert states() == before
@@ -232,7 +260,7 @@ def test_an_error_of_retrace_is_told_and_not_the_functions(
     jitted = jax.jit(lambda x: x * 2)
     with retrace.recording():
         jitted(x)
-        monkeypatch.setattr(examination, "transcript", fails)
+        monkeypatch.setattr(comparison, "transcript", fails)
         told = retrace.audit()
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert [one.verdict for one in told] == ["not-checked"]

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 FUNCTIONS: list[Callable[[Any], Any]] = []
@@ -204,6 +205,34 @@ def into_a_path(x: Any) -> Any:
     return x
 
 
+MODE = "a"
+
+
+@writing
+def into_a_file_in_a_mode(x: Any) -> Any:
+    with open(folder / "mode", MODE) as file:
+        file.write("+")
+    return x
+
+
+@writing
+def into_the_settings_of_numpy(x: Any) -> Any:
+    np.seterr(over="warn")
+    return x
+
+
+@writing
+def into_the_settings_of_jax(x: Any) -> Any:
+    jax.config.update("jax_log_compiles", False)
+    return x
+
+
+@writing
+def by_asking(x: Any) -> Any:
+    breakpoint()  # noqa: T100 - it is what is tested
+    return x
+
+
 @writing
 def by_a_process(x: Any) -> Any:
     line = f"open({str(folder / 'process')!r}, 'a').write('+')"
@@ -292,3 +321,46 @@ def into_a_default() -> Any:
     seen = (nth.__defaults__ or ([],))[0]
     seen.clear()
     return lambda x: x * min(1, len(nth())), lambda: len(seen)
+
+
+@unseen
+def by_an_attribute_of_a_decorated_function() -> Any:
+    def counted(function: Any) -> Any:
+        def wrapper(*given: Any) -> Any:
+            counting.calls += 1
+            return function(*given)
+
+        counting: Any = functools.wraps(function)(wrapper)
+        counting.calls = 0
+        return counting
+
+    helper: Any = counted(lambda x: x * 3)
+    return lambda x: helper(x), lambda: helper.calls
+
+
+@unseen
+def behind_a_partial() -> Any:
+    seen: list[int] = []
+
+    def scaled(k: float, x: Any) -> Any:
+        seen.append(1)
+        return x * k
+
+    double = functools.partial(scaled, 2.0)
+    return lambda x: double(x), lambda: len(seen)
+
+
+@unseen
+def in_a_method_that_is_jitted() -> Any:
+    seen: list[int] = []
+
+    class Model:
+        def __init__(self) -> None:
+            self.go = jax.jit(self.run)
+
+        def run(self, x: Any) -> Any:
+            seen.append(1)
+            return x * 2
+
+    model = Model()
+    return lambda x: model.go(x) + 1, lambda: len(seen)

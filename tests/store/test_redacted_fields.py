@@ -62,7 +62,7 @@ _VALUES = (
     *("Function.closure", "Function.defaults", "Function.bound", "Function.reads"),
     *(f"Key.{row.name}" for row in VALUES),
     *("Node.meta", "Receiver.value"),
-    *("Reading.old", "Reading.new"),
+    *("Reading.old", "Reading.new", "Checked.returned"),
 )
 for _place in _VALUES:
     PUBLIC[f"{_place} Value.type"] = _TYPES
