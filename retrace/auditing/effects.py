@@ -8,10 +8,8 @@ time.
 from __future__ import annotations
 
 import dis
-import threading
 from collections import deque
 from collections.abc import Iterator
-from contextvars import ContextVar, copy_context
 from random import Random
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast
@@ -23,7 +21,7 @@ from retrace.auditing.places import values
 from retrace.auditing.stack import Call, Place, called, walk
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.notebook_cells import shown
-from retrace.capture.objects import attributes_of, defined, derives, kind_of, package
+from retrace.capture.objects import attributes_of, defined, kind_of, package
 from retrace.capture.place import Owner, owner
 from retrace.model import Source
 
@@ -61,9 +59,6 @@ _WRITING_FUNCTIONS = {
     "numpy": frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "at")),
 }
 """Functions that change their arguments, by module; None means all."""
-_OF_THREAD = frozenset(
-    map(id, (threading.current_thread, threading.get_ident, threading.get_native_id))
-)
 _MAX_DEPTH = 3
 _IMMUTABLE_PACKAGES = ("jax", "jaxlib", "optax", "flax", "equinox", "haiku", "chex")
 """Packages whose `update`, `set` and `add` return a new object."""
@@ -123,25 +118,6 @@ def kept_by(functions: tuple[tuple[Any, Any], ...]) -> str | None:
                 continue
             found = values(place, function, receiver)
             if method is None or not found or _is_changed_by(found, method):
-                return str(place)
-    return None
-
-
-def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
-    """What functions read that each thread has of its own; None if there is nothing."""
-    for function, receiver in functions:
-        for place, value in outside_values(function, receiver):
-            if derives(kind_of(value), threading.local, ContextVar) or id(value) in _OF_THREAD:
-                return str(place)
-    return None
-
-
-def of_context(functions: list[tuple[Any, Any]]) -> str | None:
-    """A context variable that functions read and that is not set here; None if there is none."""
-    here = copy_context()
-    for function, receiver in functions:
-        for place, value in outside_values(function, receiver):
-            if kind_of(value) is ContextVar and value not in here:
                 return str(place)
     return None
 

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from retrace.auditing import library_contexts
 from retrace.auditing.comparison import compared
-from retrace.auditing.effects import Effect, changing, effect, of_context, of_thread, read_at
+from retrace.auditing.effects import Effect, changing, effect, read_at
 from retrace.auditing.neutral import put_back, undisturbed
+from retrace.auditing.own_values import of_context, of_thread
 from retrace.auditing.places import values
 from retrace.auditing.reach import Reach
 from retrace.auditing.stack import Place

@@ -50,6 +50,8 @@ class Size(Row):
     """How many equations follow this size."""
     inputs: tuple[tuple[int, int], ...]
     """The inputs of the program that have this size: position and axis."""
+    numbers: bool = False
+    """Whether numbers in the program follow it too."""
 
 
 class Constant(Row):
@@ -343,6 +345,7 @@ class _Pairs:
                 *pair,
                 self._followers[pair],
                 tuple((index, axis) for size, index, axis in self._inputs if size == pair),
+                any(follows(old, new, {pair}) for old, new, _ in self._constants),
             )
             for pair in self._dims
         ]

@@ -141,8 +141,7 @@ class _Walk:
         self.large: list[Any] = []
         self.host: list[str] = []
         self.room = math.inf
-        self.called: list[tuple[Any, Any]] = []
-        self.unknown: list[Any] = []
+        self.called, self.unknown = list[tuple[Any, Any]](), list[Any]()
         self._rules = Rules(plain, self.held.append)
         self._callbacks = Rules(plain, self.unknown.append, self.called.append)
         self._in: Rules | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
 from retrace.present.advice_values import AS_ARRAY
-from retrace.present.passing_words import UNEXPLAINED, and_pass, arguments, jit, whom
+from retrace.present.passing_words import UNEXPLAINED, and_pass, arguments, jit, once, whom
 from retrace.present.words import names, quoted
 
 
@@ -86,19 +86,14 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
         case model.JitAndPass():
             return and_pass(advice)
         case model.JitOnce(unread=unread) if unread and not asks:
+            them = "them" if len(unread) > 1 else "it"
             return (
-                f"{jit(advice)} {whom(advice)} once, outside the loop or at module level, and "
-                f"call the result: nothing in its program depends on {names(unread)} (if an `if` "
-                f"may read {'them' if len(unread) > 1 else 'it'} later, pass "
-                f"{'them' if len(unread) > 1 else 'it'}){_goes_on(advice)}"
+                f"{_jit_once(advice)}: nothing in its program depends on {names(unread)} (if an "
+                f"`if` may read {them} later, pass {them}){_goes_on(advice)}"
             )
         case model.JitOnce(renames=renames, unknown=unknown):
             reads = _CALLS_BACK if advice.calls_back else _reads_more(asks, unknown)
-            more = _RENAMES if renames else reads
-            return (
-                f"{jit(advice)} {whom(advice)} once, outside the loop or at module level, and "
-                f"call the result{more}{_goes_on(advice)}"
-            )
+            return f"{_jit_once(advice)}{_RENAMES if renames else reads}{_goes_on(advice)}"
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
                 f"keep one {quoted(type_)} object and pass all that differs, if anything, to "
@@ -237,6 +232,11 @@ def _static(integers: tuple[str, ...]) -> str:
         return ""
     it = "them" if len(integers) > 1 else "it"
     return f"; {names(integers)} must be static if a shape depends on {it}"
+
+
+def _jit_once(advice: model.JitOnce) -> str:
+    where = "outside the loop or at module level"
+    return f"{jit(advice)} {whom(advice)} {once(advice)}, {where}, and call the result"
 
 
 def _goes_on(advice: model.JitOnce | model.KeepBound | model.KeepMethod) -> str:

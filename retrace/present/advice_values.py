@@ -30,6 +30,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                     "reads, in place of the whole object"
                 )
             where = "the tree's static data" if advice.in_tree else "the static arguments"
+            if advice.of_object and advice.type is None and not advice.in_tree:
+                where = "what its class compares (`field(compare=False)`, `__eq__`, `__hash__`)"
             reader = f"{quoted(name)}{' or another jitted function' if advice.of_object else ''}"
             text = (
                 f"leave {who} out of {where} unless {reader} reads {it}: the program is the same "
@@ -111,11 +113,14 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"pass {who} as {array} at every call (`jnp.asarray`): as {number} static, and "
                 "each value needs its own program"
             )
-        case model.ToArray():
-            array = "arrays" if many else "an array"
+        case model.ToArray(kept=kept, outside=outside):
+            where = f", outside of {names(outside)}" if outside else ""
+            where += f", with `None` for {it} in `in_axes`" if advice.mapped else ""
+            one = f", and keep one {names(kept)}: a new one is another key" if kept else ""
             return (
-                f"pass {who} as {array} if no shape depends on {it}; otherwise keep to a few "
-                "values"
+                f"pass {who} as {'arguments that are' if many else 'an argument that is'} not "
+                f"static{where}, if no shape, `if`, `float` or NumPy depends on {it}{one}; "
+                "otherwise keep to a few values"
             )
         case model.ToArgument():
             return _argument(advice, who, it, many)
@@ -139,12 +144,13 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             ) + ("; pass it as one type" if one_type else "")
         case model.PassDecision():
             return _decision(advice, who)
-        case model.InjectHyperparams(holder=holder):
+        case model.InjectHyperparams(holder=holder, kept=kept):
+            keep = f"; and keep one {quoted(kept)}: JAX compiles one program per object"
             return (
                 f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps "
                 f"{who} as an array in the optimizer's state, and set it there, {AS_ARRAY}; name "
-                "its arguments that are functions, like `mask`, in `static_args`"
-            )
+                f"its arguments that are functions, like `mask`, in `static_args`"
+            ) + (keep if kept else "")
         case model.DefineOnce(classes=classes):
             return (
                 f"define {names(classes)} once, where it does not run again (a module, its own "
@@ -180,9 +186,11 @@ def _held(advice: model.PassHeld, who: str) -> str:
             "since one that is kept goes on with its first arrays"
         )
     if advice.alike:
+        many = len(advice.paths) > 1
         return (
-            f"{who} looks the same but gives a different program: it holds something else. Keep "
-            "one for each and reuse it"
+            f"{who} {'look' if many else 'looks'} the same but {'give' if many else 'gives'} a "
+            f"different program: {'they hold' if many else 'it holds'} something else. Keep one "
+            "for each and reuse it"
         )
     return (
         f"{who} is a new function of the same code that gives a different program: it holds "
@@ -260,11 +268,13 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     elif advice.computed:
         # `math.sqrt`, `int`, `if` and a list's index reject traced values.
         text += (
-            f" (compute what Python makes of {it}, with `if`, `int`, `math`, a list or in more "
-            "than 32 bits, outside, and pass that)"
+            f" (compute what Python makes of {it}, with `if`, `int`, `math`, NumPy, a list or in "
+            "more than 32 bits, outside, and pass that)"
         )
     else:
         text += stays(it)
+    if advice.mapped:
+        text += f", with `None` for {it} in `in_axes`"
     if advice.one_type:
         text += "; pass it as one type"
     if advice.function is not None:

@@ -56,7 +56,9 @@ def and_pass(advice: model.JitAndPass) -> str:
             f"arguments{kept}{_of_one_size(advice)}"
         )
     ways = (
-        [f"pass {names(traced)} as {arguments(traced)}{_kept_outside(advice)}"] if traced else []
+        [f"pass {names(traced)} as {arguments(traced)}{_unmapped(advice)}{_kept_outside(advice)}"]
+        if traced
+        else []
     )
     if static:
         kind = _as_static(advice)
@@ -86,6 +88,16 @@ def and_pass(advice: model.JitAndPass) -> str:
     return text + _of_one_size(advice) + (UNEXPLAINED if advice.unexplained else "")
 
 
+def _unmapped(advice: model.JitAndPass) -> str:
+    """A mapped function takes a slice of each argument, unless told otherwise."""
+    them = "them" if len(advice.traced) > 1 else "it"
+    if advice.mapped:
+        return f", with `None` for {them} in `in_axes`"
+    if advice.what is What.TRANSFORMED:
+        return f", with `None` for {them} in the `in_axes` of a `vmap`"
+    return ""
+
+
 def _kept_outside(advice: model.JitAndPass) -> str:
     """What Python does with traced arguments stays outside of the function."""
     if advice.picks:
@@ -93,8 +105,8 @@ def _kept_outside(advice: model.JitAndPass) -> str:
     it = "them" if len(advice.traced) > 1 else "it"
     if advice.computed:
         return (
-            f" (or what Python computes from {it}: an array computes in 32 bits, and `if`, `int` "
-            f"and `math` refuse {it})"
+            f" (or what Python computes from {it}: an array computes in 32 bits, and `if`, "
+            f"`int`, `math` and NumPy refuse {it})"
         )
     return stays(it)
 
@@ -110,7 +122,7 @@ def _once(advice: model.JitAndPass) -> str:
             f"{jit(advice)} once, {at}, a function that calls {maker} over {name} and then what "
             f"that returns; what {maker} takes besides is an argument of it, too, if it differs"
         )
-    return f"{jit(advice)} {whom(advice)} once, {at}"
+    return f"{jit(advice)} {whom(advice)} {once(advice)}, {at}"
 
 
 def _of_one_size(advice: model.JitAndPass) -> str:
@@ -118,6 +130,10 @@ def _of_one_size(advice: model.JitAndPass) -> str:
     if not advice.resized:
         return ""
     return "; each size still compiles, unless you pad to one size and mask the padding"
+
+
+def once(advice: OfFunction) -> str:
+    return f"once for each {names(advice.each)}" if advice.each else "once"
 
 
 def arguments(found: tuple[str, ...], kind: str = "") -> str:

@@ -9,6 +9,7 @@ from retrace.model.advice import Advice
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.step import Change, Proposal, Sizes, Step
 from retrace.present.advice_operations import few_sizes_title, sizes_on_lines
+from retrace.present.passing_words import arguments
 from retrace.present.words import listed, names, quoted
 from retrace.reason.rules import root
 
@@ -139,7 +140,8 @@ def _function(change: Change, advice: Advice | None) -> str:
         also = f"{names(held)} and " if held else ""
         return f"pass {also}the arrays that {_who(change)} reads"
     if held:
-        what = "an argument" if len(held) == 1 else "arguments"
+        is_static = isinstance(advice, model.JitAndPass) and not advice.traced
+        what = arguments(held, "static" if is_static else "")
         return f"pass {names(held)} as {what} of {_who(change)}"
     return f"create {_made(change, advice)}{_who(change)} once"
 
@@ -214,6 +216,13 @@ def _inject(advice: Advice) -> str:
     return f"inject the hyperparameters of {quoted(holder)}"
 
 
+def _to_array(advice: Advice) -> str:
+    if not isinstance(advice, model.ToArray) or advice.in_tree or advice.mixed:
+        return f"make {names(advice.paths)} an array"
+    one = f", and one {names(advice.kept)}" if advice.kept else ""
+    return f"pass {names(advice.paths)} as an argument{one}"
+
+
 def _mapped(change: Change, advice: Advice) -> str:
     axes = advice.axes if isinstance(advice, model.FewMapped) else ()
     return f"few sizes of the mapped axis {names(axes)} ({change.seen} seen)"
@@ -250,7 +259,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),
     (model.JitInit, lambda _, advice: _init(advice)),
     (model.InjectHyperparams, lambda _, advice: _inject(advice)),
-    (model.ToArray, lambda _, advice: f"make {names(advice.paths)} an array"),
+    (model.ToArray, lambda _, advice: _to_array(advice)),
     (model.FewSizes, few_sizes_title),
     (model.CastResult, lambda change, _: f"give the result {_what(change)} a dtype"),
     (model.OneConfig, _settings),

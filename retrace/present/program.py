@@ -106,7 +106,7 @@ def _size(changes: Sequence[Change], size: Size) -> str:
     ]
     what = listed(axes, 2) if axes else "an axis"
     if not size.equations:
-        text = "only its arguments follow"
+        text = f"only its arguments{' and numbers in it' if size.numbers else ''} follow"
     return f"{text} {what} ({_size_text(size.old)} -> {_size_text(size.new)})"
 
 

@@ -42,6 +42,7 @@ from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
     advice_of_kind,
+    changed_for_nothing,
     differing_values,
     keep_compared,
     keep_others,
@@ -49,6 +50,7 @@ from retrace.reason.objects import (
 )
 from retrace.reason.rules import in_key
 from retrace.reason.traits import looks_equal
+from retrace.reason.weak import proved_for_all
 
 Rule: TypeAlias = Callable[[list[Verdict]], None]
 
@@ -65,6 +67,7 @@ def agree(history: list[Verdict]) -> None:
         keep_others,
         keep_compared,
         _unify_types,
+        proved_for_all,
         _keep_used,
         _keep_optional,
     )
@@ -97,6 +100,7 @@ def _unify_passing(history: list[Verdict]) -> None:
     inject = tuple(dict.fromkeys(name for one in found for name in one.inject))
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
     resized = any(one.resized for one in found)
+    unexplained = any(one.unexplained for one in found)
     lists = tuple(name for name in static if name in _lists(history))
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce | KeepBound):
@@ -111,6 +115,7 @@ def _unify_passing(history: list[Verdict]) -> None:
             resized=resized,
             one_type=one_type,
             inject=inject,
+            unexplained=unexplained,
         )
         replace_advice(history, index, advised)
         named = {str(c.path) for c in verdict.changes if c.component in _HELD}
@@ -334,13 +339,16 @@ def _keep_used(history: list[Verdict]) -> None:
         if not any(isinstance(verdict.fix, kind) for verdict in history):
             continue
         used: dict[str, Advice] = {}
+        unread = changed_for_nothing(history)
         for verdict in history:
             changed = {str(change.path) for change in in_key(verdict.changes)}
             advised = verdict.fix
             if advised is None or isinstance(advised, (kind, OneType, CompareByValue)):
                 continue
             if component is None or len(changed) == 1:
-                used |= {path: advised for path in advised.paths if path not in used}
+                # Where several changed, those decide that never changed for nothing.
+                named = [path for path in advised.paths if path not in unread] or advised.paths
+                used |= {path: advised for path in named if path not in used}
         for index, verdict in enumerate(history):
             advised = verdict.fix
             if isinstance(advised, kind) and (path := advised.paths[0]) in used:

@@ -25,7 +25,7 @@ from retrace.reason.cards.card import Avoidable
 from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import advice
 from retrace.reason.program import Comparison
-from retrace.reason.state import split_reads, suspects
+from retrace.reason.state import behind, split_reads, suspects
 
 
 def was_traced(miss: Miss) -> bool:
@@ -97,7 +97,8 @@ def concluded(
     if before is not None:
         worth, fix = before.avoidable, before.fix
     elif detail is None or detail.how is not How.NOT_SHOWN:
-        seen = (*found, *(sure or suspects(others, program)))
+        named = (*sure, *behind(found, sure, others, program))
+        seen = (*found, *(named or suspects(others, program)))
         by_key = Evidence(miss, nearest, found, program)
         evidence = Evidence(miss, nearest, seen, program) if len(seen) > len(found) else by_key
         fix = advice(cause, evidence, found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import cast
+from typing import Any, cast
 
-from retrace.compare.values import differences, places
-from retrace.model import ENCLOSING, JSON, Change, Value, ValueChange
+from retrace.compare.values import differences, of_array, places
+from retrace.model import ENCLOSING, JSON, Change, HeldChange, Value, ValueChange
 from retrace.reason.evidence import values_of
 
 _INCOMPLETE = re.compile(
@@ -45,6 +45,36 @@ def field_changes(change: Change, *, whole: bool = True) -> tuple[ValueChange, .
         )
         for one in found
     )
+
+
+def known_fields(change: HeldChange) -> tuple[HeldChange, ...]:
+    """The fields of a captured object that are known to differ, arrays as a whole."""
+    old, new = change.old, change.new
+    if old is None or new is None or is_function(old.text) or "array" in _dict(old.data):
+        return ()
+    found: dict[str, HeldChange] = {}
+    for one in differences(old, new):
+        if one.kind != "changed" or not one.path:
+            return ()
+        path = of_array(one.path, one.old, one.new)
+        sides = _side(one.old), _side(one.new)
+        if path != one.path:
+            sides = _array(old.data, one.place[:-1]), _array(new.data, one.place[:-1])
+        a, b = sides
+        found[path] = change._replace(path=f"{change.path}{path}", old=a, new=b, is_read=True)
+    return tuple(found.values())
+
+
+def _array(data: JSON, place: tuple[str | int, ...]) -> Value:
+    """A host array inside a value."""
+    for name in place:
+        inner: Any = data
+        data = inner[name if isinstance(data, list) else str(name)]
+    return Value("numpy.ndarray", str(_dict(data).get("array")), None, False, data)
+
+
+def _dict(data: JSON) -> dict[str, JSON]:
+    return cast(dict[str, JSON], data) if isinstance(data, dict) else {}
 
 
 def held_functions(change: Change) -> list[str | None]:

@@ -72,11 +72,13 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     if isinstance(advised, OfFunction) and (maker := made_of_it(evidence.nearest, miss)):
         # What else the library was given is not known.
         advised = advised.changed(maker=maker, proof=Proof.MEANING)
-    if isinstance(advised, OfFunction | KeepBound) and "axis_name" in dict(miss.key.options):
+    if isinstance(advised, _MAPPED) and "axis_name" in dict(miss.key.options):
         advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))
 
 
+_MAPPED = (OfFunction, KeepBound, ToArgument, ToArray)
+"""Advice that is worded otherwise for a function given to `jax.pmap`."""
 _NOT_STATIC = (
     BranchInProgram,
     LoopInProgram,

@@ -146,14 +146,15 @@ def _passing(
     inject = tuple(held.optimizers if traced else ())
     numbers = [name for name in held.numbers if not is_below(name, inject)]
     proof = Proof.CONSTANTS if traced and held.parts and not held.plain else Proof.KEY
-    unexplained = _is_unexplained(held, program)
+    computed = traced and bool(numbers) and _computes(held, program)
+    unexplained = _is_unexplained(held, program) or (computed and bool(held.partly_known))
     return JitAndPass(
         name=function.name,
         what=what,
         traced=(*held.arrays, *(numbers if traced else ())),
         picks=tuple(name for name in held.arrays if is_bools(held.parts[name])),
         static=(*held.plain, *(() if traced else numbers)),
-        computed=traced and bool(numbers) and _computes(held, program),
+        computed=computed,
         numbers=traced and bool(numbers),
         resized=bool(held.arrays) and _is_resized(held, program),
         inject=inject,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from retrace.model import Change, Component
+from retrace.model import Change, Component, Value
 from retrace.reason.evidence import (
     holds_arrays,
     innermost,
@@ -15,7 +15,7 @@ from retrace.reason.evidence import (
     types_of,
     values_of,
 )
-from retrace.reason.fields import field_changes
+from retrace.reason.fields import field_changes, is_complete
 from retrace.reason.traits import looks_equal
 from retrace.reason.values import is_amount, is_plain
 
@@ -61,6 +61,14 @@ class Held:
             and any(is_below(name, (str(change.path),)) for name in self.numbers)
         ]
         """Optax optimizers created with other numbers, whose contents cannot be passed."""
+        self.partly_known = [
+            str(change.path)
+            for change in changes
+            if change.component is Component.CLOSURE
+            and {*map(_holds_functions, values_of(change))} == {True}
+            and any(is_below(name, (str(change.path),)) for name in kept)
+        ]
+        """Objects of which parts differ, with functions in them that may read something else."""
         self.found = bool(kept)
         self.names = tuple(kept)
         known = {*self.arrays, *self.numbers, *self.plain}
@@ -79,6 +87,11 @@ class Held:
         numbers = {*self.numbers}
         below = {name: {one for one in self.names if is_below(one, (name,))} for name in names}
         return tuple(name for name, own in below.items() if own and own <= numbers)
+
+
+def _holds_functions(side: Value | None) -> bool:
+    """Whether a value holds a function of which not all is known that it reads."""
+    return side is not None and not is_complete(side)
 
 
 def _is_optional(change: Change) -> bool:

@@ -29,9 +29,11 @@ from retrace.model.advice import (
 from retrace.model.change import together
 from retrace.reason import rules
 from retrace.reason.agreement import agree
+from retrace.reason.around import one_for_each
 from retrace.reason.arrays import pad_shape
 from retrace.reason.evidence import OF_VALUES, types_of, values_of
 from retrace.reason.fields import field_changes
+from retrace.reason.objects import changed_for_nothing
 from retrace.reason.program import Comparison
 from retrace.reason.read_elsewhere import read_elsewhere
 from retrace.reason.sharing import shared
@@ -66,7 +68,7 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
             revised[index] = verdict
-    for rule in (_layers, read_elsewhere):
+    for rule in (_layers, read_elsewhere, one_for_each):
         for index, verdict in [*rule(revised)]:
             revised[index] = verdict
     return revised
@@ -221,14 +223,7 @@ def _deciding(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     ]
     if not asked:
         return
-    unread = {
-        part.path
-        for verdict in history
-        if verdict.program_change == "identical"
-        for change in rules.in_key(verdict.changes)
-        if change.component in OF_VALUES
-        for part in field_changes(change) or (change,)
-    }
+    unread = changed_for_nothing(history)
     for verdict, advised in asked:
         paths = tuple([path for path in advised.paths if path not in unread])
         if paths and paths != advised.paths:

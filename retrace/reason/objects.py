@@ -19,6 +19,7 @@ from retrace.model.advice import (
 )
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import replace_advice
+from retrace.reason.evidence import OF_VALUES
 from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
 from retrace.reason.rules import in_key
@@ -80,6 +81,18 @@ def keep_compared(history: list[Verdict]) -> None:
         within = [one for one in unread if all(is_in(path, advised.paths) for path in one.paths)]
         varying = advised.changed(varies=True, classes=classes if len(classes) > 1 else ())
         replace_advice(history, index, within[0] if within else varying)
+
+
+def changed_for_nothing(history: list[Verdict]) -> set[str | None]:
+    """Values and fields that changed between calls whose programs are the same."""
+    return {
+        part.path
+        for verdict in history
+        if verdict.program_change == "identical"
+        for change in in_key(verdict.changes)
+        if change.component in OF_VALUES
+        for part in field_changes(change) or (change,)
+    }
 
 
 def _is_other(verdict: Verdict) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from retrace.model import Component, HeldChange, Value
+from retrace.model import Change, Component, HeldChange, Value
 from retrace.model.advice import PassState
 from retrace.reason.evidence import Evidence, innermost, paths
-from retrace.reason.program import Comparison, numbers
+from retrace.reason.fields import known_fields
+from retrace.reason.held import is_in
+from retrace.reason.program import Comparison, number, numbers
 from retrace.reason.values import is_number
 
 
@@ -35,6 +37,41 @@ def split_reads(
     constants = program.constants
     sure = tuple([c for c in reads if numbers(c) in constants or _lengths(c) in constants])
     return sure, tuple([c for c in reads if c not in sure])
+
+
+def behind(
+    found: tuple[Change, ...],
+    sure: tuple[HeldChange, ...],
+    others: tuple[HeldChange, ...],
+    program: Comparison | None,
+) -> tuple[HeldChange, ...]:
+    """What a function captured or reads that may be behind constants that none of its reads is.
+
+    Args:
+        found: what differs between the functions.
+        sure: what they read and is a constant of the programs.
+        others: what else they read.
+        program: compares the programs.
+    """
+    if not sure or program is None or program.difference is None:
+        return ()
+    read = {each(change) for change in sure for each in (numbers, _lengths)} - {(None, None)}
+    pairs = [(number(one.old), number(one.new)) for one in program.difference.constants]
+    left = [pair for pair in pairs if pair not in read]
+    names = [str(change.path) for change in sure]
+    fields = [
+        part
+        for change in found
+        if change.component is Component.CLOSURE and isinstance(change, HeldChange)
+        for part in known_fields(change)
+        if not any(
+            is_in(one, (str(part.path),)) or is_in(str(part.path), (one,)) for one in names
+        )
+    ]
+    told = [part for part in fields if numbers(part) in left]
+    if {numbers(part) for part in told} == {*left}:
+        return tuple(told)
+    return (*fields, *filter(is_number, others)) if left else ()
 
 
 def _lengths(change: HeldChange) -> tuple[float | None, float | None]:

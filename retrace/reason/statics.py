@@ -65,12 +65,13 @@ def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Ad
         return unused
     explaining = _explaining(own, evidence) if _differs(evidence) else own
     advised = _static_argument(evidence, explaining)
-    rest = [
-        (change.path, "static")
-        for change in own
-        if not any(path.startswith(change.path) for path in advised.paths)
-    ]
-    return advised.changed(others=tuple(rest)) if rest else advised
+    rest = [one for one in own if not any(path.startswith(one.path) for path in advised.paths)]
+    if isinstance(advised, ToArray):
+        advised = advised.changed(kept=tuple(one.path for one in rest if looks_the_same(one)))
+        rest = [one for one in rest if one.path not in advised.kept]
+    return (
+        advised.changed(others=tuple((one.path, "static") for one in rest)) if rest else advised
+    )
 
 
 def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
@@ -121,7 +122,8 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         return FewValues(paths=_paths(found), why="program")  # perhaps a Python loop over it
     if shapes or calls_back or not all(map(is_amount, found)):
         return FewValues(paths=_paths(found), why="shapes" if shapes else "program")
-    return ToArray(paths=_paths(found))
+    outside = _paths(each for each in own if each not in found)
+    return ToArray(paths=_paths(found), outside=outside)
 
 
 def _resized(evidence: Evidence) -> set[tuple[object, object]]:
@@ -188,9 +190,13 @@ def _differs(evidence: Evidence) -> bool:
     return kind not in (None, "identical")
 
 
+_TYPES = {Component.WEAK_TYPE, Component.DTYPE, Component.SHAPE}
+"""Of arrays that changed, too: the program follows these, whatever a value holds."""
+
+
 def _differs_by(change: Change, evidence: Evidence) -> bool:
-    """Whether the programs differ, and numbers that changed elsewhere do not explain it."""
-    if not _differs(evidence):
+    """Whether the programs differ, and what changed elsewhere does not explain it."""
+    if not _differs(evidence) or _TYPES & {*evidence.components}:
         return False
     program = evidence.program
     if program is None or program.kind != "constants-only":

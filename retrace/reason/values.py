@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 from retrace.compare.equality import type_name
+from retrace.compare.values import places
 from retrace.model import JSON, Change, Component
 from retrace.model.advice import (
     Advice,
@@ -88,8 +89,11 @@ def _as_arguments(
     amounts = constants or [value for value in values if is_amount(value)]
     if not constants and len(amounts) < len(values):
         return None
-    if (holder := _optimizer(changes, amounts)) is not None:
-        return InjectHyperparams(paths=_paths(amounts), holder=holder, proof=Proof.CONSTANTS)
+    if (found := _optimizer(changes, amounts)) is not None:
+        holder, kept = found
+        return InjectHyperparams(
+            paths=_paths(amounts), holder=holder, kept=kept, proof=Proof.CONSTANTS
+        )
     held = tuple([c for c in changes if c.component in HELD and is_function(c)])
     functions = [path for path in _objects(held, amounts) if path is not None]
     objects = [path for path in _objects(changes, amounts) if path not in functions]
@@ -109,17 +113,27 @@ def _as_arguments(
     )
 
 
-def _optimizer(changes: tuple[Change, ...], amounts: Sequence[Change]) -> str | None:
-    """The optax optimizer that holds all of these numbers; its state can hold them instead."""
+def _optimizer(changes: tuple[Change, ...], amounts: Sequence[Change]) -> tuple[str, str] | None:
+    """The optax optimizer that holds all of these numbers, whose state can hold them instead.
+
+    With the class of the argument that it is a part of, if it is none itself.
+    """
     for change in changes:
         path = change.path
         if path is None or change.component not in OF_ARGUMENTS:
             continue
-        if all(type_.startswith("optax.") for type_ in types_of(change)) and all(
-            str(value.path).startswith((f"{path}.", f"{path}[")) for value in amounts
-        ):
-            return path
+        _, new = values_of(change)
+        inner = () if new is None else places(new, _is_optax)
+        for holder in (path, *(f"{path}{each}" for each in inner)):
+            if holder == path and not all(map(_is_optax, types_of(change))):
+                continue
+            if all(str(value.path).startswith((f"{holder}.", f"{holder}[")) for value in amounts):
+                return holder, "" if holder == path or new is None else type_name(new.type)
     return None
+
+
+def _is_optax(type_: str) -> bool:
+    return type_.startswith("optax.")
 
 
 def _rolled(values: Sequence[Change], program: Comparison) -> Advice:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from retrace.compare.outputs import Output, arithmetic, outputs
-from retrace.model import Frame, Function, Leaf, WeakTypeChange
+from retrace.model import Frame, Function, Leaf, Miss, Verdict, WeakTypeChange
 from retrace.model.advice import Advice, CastCarry, CastNumber, CastResult, Proof
+from retrace.reason.asked import replace_advice
 from retrace.reason.evidence import Evidence, package_of
 from retrace.reason.program import Comparison
 from retrace.reason.rules import root
@@ -47,6 +50,33 @@ def weak_type(evidence: Evidence) -> Advice | None:
         later=tuple([leaf.path for leaf in later]),
         returned=_made_weak(evidence, later) is not None,
         proof=proof,
+    )
+
+
+def proved_for_all(history: list[Verdict]) -> None:
+    """A number that could start as an array between two calls, but not as other calls pass it.
+
+    Those two computed with the same dtypes. Others, with another type beside it, may not.
+    """
+    for index, verdict in enumerate(history):
+        fix = verdict.fix
+        if not isinstance(fix, CastCarry) or fix.proof is Proof.MEANING:
+            continue
+        weak = [one.miss.key.leaves for one in history if _is_weak_at(one.miss, fix.paths)]
+        if len({_others(leaves, fix.paths) for leaves in weak}) > 1:
+            asked = CastNumber(
+                paths=fix.paths, types=fix.types, name=fix.name, proof=Proof.MEANING
+            )
+            replace_advice(history, index, asked)
+
+
+def _is_weak_at(miss: Miss, paths: tuple[str, ...]) -> bool:
+    return any(leaf.weak_type for leaf in miss.key.leaves if leaf.path in paths)
+
+
+def _others(leaves: Iterable[Leaf], paths: tuple[str, ...]) -> tuple[tuple[object, ...], ...]:
+    return tuple(
+        (leaf.path, leaf.dtype, leaf.weak_type) for leaf in leaves if leaf.path not in paths
     )
 
 

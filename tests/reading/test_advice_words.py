@@ -85,6 +85,12 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.PadShape, {"square": ("cov",)}),
     (advice.ToArray, {"in_tree": True}),
     (advice.ToArray, {"mixed": True}),
+    (advice.ToArray, {"outside": ("c",), "kept": ("tx",)}),
+    (advice.JitOnce, {"each": ("loss",)}),
+    (advice.JitAndPass, {"traced": ("x",), "mapped": True}),
+    (advice.JitAndPass, {"traced": ("x",), "what": advice.What.TRANSFORMED}),
+    (advice.InjectHyperparams, {"holder": "self.tx", "kept": "Agent"}),
+    (advice.LeaveOutValue, {"of_object": True, "type": None}),
     (advice.ToArgument, {"outside": ("c",), "proof": Proof.CONSTANTS}),
     (advice.ToArgument, {"outside": ("c",), "computed": True}),
 ]

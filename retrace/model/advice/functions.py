@@ -27,6 +27,8 @@ class OfFunction(Advice):
     """Whether it was given to `jax.pmap`: `jax.jit` in its place would not map its axis."""
     maker: str = ""
     """The library's function that made of it what is jitted, anew at each call."""
+    each: tuple[str, ...] = ()
+    """Functions that it closes over where other calls of its `def` close over others."""
 
 
 class Library(Advice):

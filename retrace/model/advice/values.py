@@ -103,6 +103,12 @@ class ToArray(Advice):
     in_tree: bool = False
     mixed: bool = False
     """Whether another call already did so: then no shape can depend on it."""
+    outside: tuple[str, ...] = ()
+    """The static objects that hold it."""
+    kept: tuple[str, ...] = ()
+    """Other static objects, new ones that look the same: each is another key."""
+    mapped: bool = False
+    """As in `OfFunction`."""
 
 
 class ToArgument(Advice):
@@ -126,6 +132,8 @@ class ToArgument(Advice):
     """What changed along with it but is not a constant of the program."""
     type: str | None = None
     """The class of the static object that holds it, if each object of it only equals itself."""
+    mapped: bool = False
+    """As in `OfFunction`."""
 
 
 class PrintOutside(Advice):
@@ -167,6 +175,8 @@ class InjectHyperparams(Advice):
 
     code = "inject-hyperparams"
     holder: str
+    kept: str = ""
+    """The class of the object that it is a part of, if that is what changes each time."""
 
 
 class DefineOnce(Advice):
