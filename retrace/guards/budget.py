@@ -39,6 +39,7 @@ def names(function: Function) -> Iterator[str]:
     """Every name a user may use for it: `step`, `Model.step`, `package.module.step`."""
     yield function.name
     yield function.qualname
+    yield function.qualname.rpartition(".<locals>.")[2]  # in a class that is local to a function
     yield function.jax_name
     if function.file is not None:
         parts = _SEPARATORS.split(function.file.removesuffix(".py"))

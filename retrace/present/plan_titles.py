@@ -20,7 +20,7 @@ def title(proposal: Proposal) -> str:
     if isinstance(proposal.advice, model.FewMapped) and any(c.family == "shape" for c in changes):
         changes = tuple([c for c in changes if c.family not in OF_CONTEXT])  # they follow
     trees = {path for c in changes if c.family == "tree" for path in c.paths}
-    texts: list[str] = []
+    texts: dict[str, tuple[str, ...]] = {}
     named: set[str] = set()
     for change in changes:
         if change.family == "meta" and trees.issuperset(change.paths):
@@ -30,8 +30,14 @@ def title(proposal: Proposal) -> str:
             # A second change of the same arguments: their names are long, and known by now.
             words = words.replace(what, "it" if len(change.paths) == 1 else "them")
         named.add(what)
-        texts.append(words)
-    return " and ".join(dict.fromkeys(texts))
+        if change.paths and words.count(what) == 1:
+            words = words.replace(what, _HERE)
+        texts[words] = (*texts.get(words, ()), *change.paths)
+    return " and ".join(words.replace(_HERE, names(paths)) for words, paths in texts.items())
+
+
+_HERE = "\0"
+"""Where the names of several changes of one kind stand, in a title of all of them."""
 
 
 def titles(steps: Sequence[Step]) -> list[str]:

@@ -81,6 +81,7 @@ def _with_unnamed(proposal: Proposal, text: str) -> str:
     if advice is None or proposal.sizes is not None:
         return text
     known = (*advice.paths, *(path for path, _ in advice.others))
+    alone: list[Change] = []
     for change in proposal.changes:
         if change.family not in _OF_ARGUMENTS:
             continue
@@ -94,8 +95,10 @@ def _with_unnamed(proposal: Proposal, text: str) -> str:
         if rest and len(rest) < len(change.paths):
             text = f"{text[:-1]}; the same for {names(rest)}."
         elif rest:
-            alone = proposal._replace(changes=(change,), advice=None)
-            text = f"{text[:-1]}; also {title(alone)}."
+            alone.append(change)
+    if alone:
+        besides = proposal._replace(changes=tuple(alone), advice=None)
+        text = f"{text[:-1]}; also {title(besides)}."
     return text
 
 

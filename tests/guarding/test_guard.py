@@ -467,3 +467,15 @@ def test_operations_of_jax_are_not_functions_of_the_user() -> None:
         jnp.einsum("i,i", ones(17), ones(17))
         jnp.interp(ones(17), ones(17), ones(17))
     assert {miss.cause for miss in seen.misses} == {"eager-op"}
+
+
+@pytest.mark.parametrize("name", ["Local.step", "step", "*.step"])
+def test_a_method_of_a_class_that_is_local_to_a_function_is_guarded(name: str) -> None:
+    class Local:
+        @functools.partial(jax.jit, static_argnums=0)
+        def step(self, x: Any) -> Any:
+            return x * 2
+
+    Local().step(1.0)
+    with pytest.raises(MissError, match="step"), retrace.assert_no_retrace(name):
+        Local().step(1.0)
