@@ -70,6 +70,8 @@ class Judge:
         """`listings` holds the texts of the programs, by id."""
         self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
+        self._moved: dict[tuple[int, object, object], Site] = {}
+        """The latest site of each function object, and of what was derived from it."""
         self._verdicts: dict[str, Verdict] = {}
         """By the id of the miss."""
         self._traces = 0
@@ -98,7 +100,7 @@ class Judge:
             running: earlier misses of its site that were not judged, because they are still
                 running in other threads.
         """
-        history = self._histories.get(site_of(miss)) or _History()
+        history = self._history(miss) or _History()
         operation = miss.function.kind is Kind.OP
         found = self._operation(miss, history) if operation else self._call(miss, history)
         if not running:
@@ -110,11 +112,20 @@ class Judge:
                 few.judge(one)
         return few.look(miss)
 
+    def _history(self, miss: Miss) -> _History | None:
+        """What the function has missed so far, also under the site that it had before."""
+        history = self._histories.get(site_of(miss))
+        if history is not None or not miss.function.object:
+            return history
+        # Its code was replaced, as IPython's autoreload does when a line above it was added.
+        return self._histories.get(self._moved.get(_object_of(miss), site_of(miss)))
+
     def _keep(self, verdict: Verdict) -> None:
         miss = verdict.miss
         site = site_of(miss)
-        if (history := self._histories.get(site)) is None:
-            history = self._histories[site] = _History()
+        history = self._history(miss) or _History()
+        self._histories[site] = history
+        self._moved[_object_of(miss)] = site
         if miss.function.kind is Kind.OP:
             for body in miss.bodies:
                 history.bodies[body.site] = body
@@ -266,6 +277,11 @@ def site_of(miss: Miss) -> Site:
     # A partial is the function with some arguments filled in, so it shares the history.
     transforms = tuple([name for name in function.wrappers if "partial" not in name])
     return (function.site, miss.derived, transforms)
+
+
+def _object_of(miss: Miss) -> tuple[int, object, object]:
+    """The function object, whatever its site, with what was made of it."""
+    return (miss.function.object, *site_of(miss)[1:])
 
 
 def _same_entry(near: Nearest | None, miss: Miss) -> bool:

@@ -593,3 +593,29 @@ def test_packages_in_a_folder_of_their_own_belong_to_a_library(
 
     found = [miss.function.in_library for miss in judge_all(program)[0].misses]
     assert found == [True, False]
+
+
+def test_a_function_whose_code_was_replaced_is_the_same_function(
+    tmp_path: Path, judge_all: JudgeAll
+) -> None:
+    """As IPython's `%autoreload 2` does, for every function of a module that was edited."""
+
+    def defined(lines: int, factor: int) -> Any:
+        names: dict[str, Any] = {}
+        text = "\n" * lines + f"def scaled(x): return x * {factor}\n"
+        exec(compile(text, str(tmp_path / "edited.py"), "exec"), names)
+        return names["scaled"]
+
+    def program() -> None:
+        scaled = defined(0, 2)
+        jitted = jax.jit(scaled)
+        jitted(X)
+        scaled.__code__ = defined(4, 3).__code__
+        jitted(X)  # a hit: JAX knows the function object
+        jitted(np.ones(5, np.float32))
+        jitted(np.ones(6, np.float32))
+
+    shape = Cause.SHAPE_CHANGED
+    first, second, third = _verdicts(judge_all, program)
+    assert [first.cause, second.cause, third.cause] == [ADDED, shape, shape]
+    assert Component.CODE in {change.component for change in second.changes}
