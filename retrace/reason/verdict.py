@@ -70,7 +70,7 @@ class Judge:
         """`listings` holds the texts of the programs, by id."""
         self._listings: Mapping[str, Listing] = {} if listings is None else listings
         self._histories: dict[Site, _History] = {}
-        self._moved: dict[tuple[int, object, object], Site] = {}
+        self._moved: dict[tuple[int, str, object, object], Site] = {}
         """The latest site of each function object, and of what was derived from it."""
         self._verdicts: dict[str, Verdict] = {}
         """By the id of the miss."""
@@ -115,7 +115,7 @@ class Judge:
     def _history(self, miss: Miss) -> _History | None:
         """What the function has missed so far, also under the site that it had before."""
         history = self._histories.get(site_of(miss))
-        if history is not None or not miss.function.object:
+        if history is not None or miss.function.kind is Kind.OP or not miss.function.object:
             return history
         # Its code was replaced, as IPython's autoreload does when a line above it was added.
         return self._histories.get(self._moved.get(_object_of(miss), site_of(miss)))
@@ -279,9 +279,9 @@ def site_of(miss: Miss) -> Site:
     return (function.site, miss.derived, transforms)
 
 
-def _object_of(miss: Miss) -> tuple[int, object, object]:
+def _object_of(miss: Miss) -> tuple[int, str, object, object]:
     """The function object, whatever its site, with what was made of it."""
-    return (miss.function.object, *site_of(miss)[1:])
+    return (miss.function.object, miss.function.name, *site_of(miss)[1:])
 
 
 def _same_entry(near: Nearest | None, miss: Miss) -> bool:
