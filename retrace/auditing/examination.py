@@ -183,7 +183,7 @@ class Examination:
         written = None if self._limits.effects else self._misses.kept.written.get(number)
         if written is not None:
             return untraced(Reason.WRITES, written)
-        if program.thread != get_ident() and (local := asked(of_thread, functions)) is not None:
+        if program.thread != get_ident() and (local := of_thread(functions)) is not None:
             return untraced(Reason.THREAD, local)
         settings, differs = self._settings(program)
         if differs is not None:

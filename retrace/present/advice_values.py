@@ -149,7 +149,7 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return (
                 f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps "
                 f"{who} as an array in the optimizer's state, and set it there, {AS_ARRAY}; name "
-                f"its arguments that are functions, like `mask`, in `static_args`"
+                "its arguments that are functions, like `mask`, in `static_args`"
             ) + (keep if kept else "")
         case model.DefineOnce(classes=classes):
             return (

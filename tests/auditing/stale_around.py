@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import fractions
-import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from jax import lax
 from jax.experimental.ode import odeint
 
 from tests.auditing.stale import Program
+from tests.auditing.stale_elsewhere import held
 
 PROGRAMS: list[Program] = []
 x = jnp.arange(3.0) + 1
@@ -32,10 +32,6 @@ x = jnp.arange(3.0) + 1
 def stale(program: Program) -> Program:
     PROGRAMS.append(program)
     return program
-
-
-def held(**values: Any) -> Any:
-    return types.SimpleNamespace(**values)
 
 
 @stale
