@@ -25,6 +25,8 @@ class Compared(NamedTuple):
     """What the function returned besides arrays, then and now, if that differs."""
     reason: Reason | None = None
     detail: str = ""
+    ruling: tuple[tuple[Any, Any], ...] = ()
+    """The functions of custom rules that the same program has, none of which was traced."""
 
 
 def compared(
@@ -86,7 +88,7 @@ def _unless_unknown(old: Transcript, new: Transcript) -> Compared:
         if held is not other:
             kind = type(other if held is None else held).__name__
             return Compared(Outcome.UNTRACED, reason=Reason.HOLDS, detail=kind)
-    return Compared(Outcome.SAME)
+    return Compared(Outcome.SAME, ruling=new.ruling)
 
 
 def _same(old: Transcript, new: Transcript) -> bool | None:

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Iterator
 from random import Random
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from retrace.auditing.outward import acts, acts_by_name
 from retrace.auditing.places import values
+from retrace.auditing.reading import codes
 from retrace.auditing.stack import Call, Place, called, walk
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.notebook_cells import shown
@@ -128,7 +129,7 @@ def outside_values(function: FunctionType, receiver: Any) -> Iterator[tuple[Plac
         return
     seen: set[Place] = set()
     code: CodeType = function.__code__
-    for inner in _codes(code):
+    for inner in codes(code):
         has_receiver = receiver is not None and inner is code
         for _, stack in walk(inner, has_receiver=has_receiver):
             for place in stack[-2:]:  # what is called lies below an empty place
@@ -147,42 +148,6 @@ def changing(functions: list[tuple[Any, Any]]) -> tuple[Source, ...]:
             if any(map(_changes, values(place, function))):
                 found[Source(f"{place}()", shown(code.co_filename), line)] = None
     return tuple(found)[:8]
-
-
-def read_at(functions: list[tuple[Any, Any]], name: str) -> tuple[str, int] | tuple[None, None]:
-    """The line where functions read something from outside, by its name."""
-    parts = [part for part in name.replace("]", "").replace("[", ".").split(".") if part]
-    last = parts[-1].strip("'\"")
-    for wanted in (last, parts[0]):
-        for function, _ in functions:
-            code: CodeType = function.__code__
-            for inner in _codes(code):
-                for instruction in dis.get_instructions(inner):
-                    at = instruction.positions and instruction.positions.lineno
-                    if (
-                        at
-                        and instruction.opname.startswith("LOAD")
-                        and _names(instruction, wanted)
-                    ):
-                        return shown(code.co_filename), at
-    return None, None
-
-
-def _names(instruction: dis.Instruction, wanted: str) -> bool:
-    # Since Python 3.13 one instruction may load two variables.
-    loaded: Any = instruction.argval
-    return (
-        wanted in cast(tuple[Any, ...], loaded)
-        if type(loaded) is tuple
-        else type(loaded) is str and loaded == wanted
-    )
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if type(constant) is CodeType:
-            yield from _codes(constant)
 
 
 def _written(
@@ -327,7 +292,7 @@ def _top(stack: list[Place | None], depth: int) -> Place | None:
 
 
 def _called(code: CodeType) -> Iterator[tuple[Place, int]]:
-    for inner in _codes(code):
+    for inner in codes(code):
         for instruction, stack in walk(inner, has_receiver=False):
             at = instruction.positions and instruction.positions.lineno
             if instruction.opname.startswith("CALL") and at:

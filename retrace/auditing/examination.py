@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 
 from retrace.auditing import library_contexts
 from retrace.auditing.comparison import compared
-from retrace.auditing.effects import Effect, changing, effect, read_at
+from retrace.auditing.effects import Effect, changing, effect
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.own_values import of_context, of_thread
 from retrace.auditing.places import values
 from retrace.auditing.reach import Reach
+from retrace.auditing.reading import read_at
+from retrace.auditing.reading import reads as is_read
 from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
 from retrace.capture.kept import KeptProgram, Static
@@ -239,6 +241,9 @@ class Examination:
             self._listings.update((each.id, each) for each in one.listings)
         if found.outcome is Outcome.OTHER and (local := of_context(functions)) is not None:
             return Checked(number, Outcome.UNTRACED, reads, Reason.CONTEXT, local)
+        if late := _read_late(found.ruling, reads, self._misses):
+            reads, rule = late
+            return Checked(number, Outcome.UNTRACED, reads, Reason.RULES, rule)
         old, new, again = (*(t.program.listing for t in found.transcripts), *[None] * 3)[:3]
         is_each = found.outcome is Outcome.EACH
         return Checked(
@@ -292,6 +297,22 @@ class Examination:
                 return {}, name
             settings[name] = old.data
         return settings, None
+
+
+def _read_late(
+    ruling: tuple[tuple[Any, Any], ...], changed: tuple[Reading, ...], misses: Misses
+) -> tuple[tuple[Reading, ...], str] | None:
+    """What the rules of an unchanged program read that has changed, and the first of them."""
+    for rule, _ in ruling:
+        running = asked(misses.functions_of, rule) or []
+        found = [
+            one
+            for one in changed
+            if not one.written and any(is_read(each, one.name) for each, _ in running)
+        ]
+        if found:
+            return tuple(found), rule.__name__
+    return None
 
 
 def _changed_since(one: Static) -> Value | None:

@@ -32,6 +32,7 @@ from retrace.capture.objects import (
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.capture.weak import ByObject
+from retrace.jax_internals.custom_rules import rules_of
 from retrace.model import Value
 
 _USER = Owner.USER
@@ -210,6 +211,9 @@ class _Walk:
             return
         if kind is ModuleType or (chain.source == "self" and not taken):
             return
+        for rule in map(_function, rules_of(value)):
+            if rule is not None:
+                yield _Visit(rule, _MISSING, path)
         if (function := _function(value)) is not None:
             yield _Visit(function, _MISSING, path)
             if function.__name__ == path.rpartition(".")[2]:

@@ -6,10 +6,11 @@ Two programs may differ only in a number that a backward rule closes over.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ _MAX_PARTS = 2_000
 _CALLS = frozenset(
     ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")
 )
+_RULED = ("custom_jvp", "custom_vjp")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
@@ -33,20 +35,23 @@ class Rules:
     Args:
         plain: the text of a value; None if no text describes it completely.
         held: called with each object of which only the type could be recorded.
-        met: called with each function that is not JAX's, and what it is bound to, if objects
-            that can be called are to be written down as well.
+        met: called with each function that is not JAX's, and what it is bound to.
+        takes_all: whether objects that can be called are written down as well.
     """
 
     def __init__(
         self,
         plain: Callable[[Any], str | None],
         held: Callable[[Any], None],
-        met: Callable[[tuple[Any, Any]], None] | None = None,
+        met: Callable[[tuple[Any, Any]], None],
+        *,
+        takes_all: bool = False,
     ) -> None:
         self._array: Callable[[Any], str] = str
         self._plain = plain
         self._held = held
-        self._takes_all, self._met = met is not None, met or _ignore
+        self._met = met
+        self._takes_all = takes_all
         self._open: set[int] = set()
         self._known: dict[int, str] = {}
         self._alive: list[Any] = []
@@ -133,17 +138,33 @@ class Rules:
         if issubclass(kind, jax.Array) or any(kind is row.get() for row in HOST_ARRAYS.values()):
             return self._array(value)
         if type(wrapped := _attributes(value).get("__wrapped__")) is FunctionType:
-            return f"{kind.__name__} {self._content(wrapped, depth, ours=True)}"
+            return f"{kind.__name__} {self._part(wrapped, depth, kind.__name__ in _RULED)}"
         if issubclass(kind, functools.partial):
             parts = (value.func, value.args, value.keywords)
             return f"partial({','.join([self._content(p, depth, ours=ours) for p in parts])})"
-        parts = [_stored(value, kind, row.name) for row in RULE_PARTS.values()]
-        found = [self._content(part, depth, ours=True) for part in parts if part is not None]
+        parts = {part: _stored(value, kind, row.name) for part, row in RULE_PARTS.items()}
+        found = [
+            self._part(value, depth, part == "transforms")
+            for part, value in parts.items()
+            if value is not None
+        ]
         if not found and not ours and (told := self._plain(value)) is not None:
             return told
         if not found and not ours:
             self._held(value)
         return f"{kind.__name__}({','.join(found)})"
+
+    def _part(self, part: Any, depth: int, has_rules: bool) -> str:
+        """The content of what a wrapper of JAX's holds.
+
+        `has_rules` if a function in it has the rules and is none: JAX passes it on to them.
+        """
+        met = self._met
+        self._met = _ignore if has_rules else met
+        try:
+            return self._content(part, depth, ours=True)
+        finally:
+            self._met = met
 
     def _function(self, function: FunctionType, depth: int) -> str:
         known = self._known.get(id(function))
@@ -168,6 +189,20 @@ class Rules:
                 self._known[id(function)] = known
                 self._alive.append(function)
         return known
+
+
+def rules_of(value: Any) -> Iterator[Any]:
+    """The rules of a function with custom rules, as they were given to it."""
+    kind = type(value)
+    if kind.__name__ not in _RULED or not _is_of_jax(kind):
+        return
+    for name in ("fwd", "bwd", "jvp"):
+        rule = _stored(value, kind, RULE_PARTS[name].name)
+        yield rule
+        if type(rule) is FunctionType and rule.__code__.co_filename.startswith(_FOLDER):
+            for cell in rule.__closure__ or ():  # of `defjvps`, which makes one rule of several
+                with contextlib.suppress(ValueError):
+                    yield from cell.cell_contents if type(cell.cell_contents) is tuple else ()
 
 
 def _ignore(_: object) -> None: ...

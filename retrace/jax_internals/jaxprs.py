@@ -113,6 +113,7 @@ def transcribe(
         tuple(walk.host),
         tuple(walk.called),
         tuple(walk.unknown),
+        tuple(walk.ruling),
     )
 
 
@@ -137,13 +138,12 @@ class _Walk:
     ) -> None:
         self.listings: dict[str, Listing] = {}
         self.arrays: list[Any] = []
-        self.held: list[Any] = []
-        self.large: list[Any] = []
+        self.held, self.large, self.unknown = list[Any](), list[Any](), list[Any]()
         self.host: list[str] = []
         self.room = math.inf
-        self.called, self.unknown = list[tuple[Any, Any]](), list[Any]()
-        self._rules = Rules(plain, self.held.append)
-        self._callbacks = Rules(plain, self.unknown.append, self.called.append)
+        self.called, self.ruling = list[tuple[Any, Any]](), list[tuple[Any, Any]]()
+        self._rules = Rules(plain, self.held.append, self.ruling.append)
+        self._callbacks = Rules(plain, self.unknown.append, self.called.append, takes_all=True)
         self._in: Rules | None = None
         """What writes down the functions of the current equation; None if they are no part."""
         self._rule_names: tuple[str, ...] = ("custom_",) if with_rules else ()

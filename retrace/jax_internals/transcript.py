@@ -28,6 +28,9 @@ class Transcript(NamedTuple):
     object bound to its first parameter, or None."""
     unknown: tuple[Any, ...] = ()
     """Objects held by its host callbacks of which only the type could be recorded."""
+    ruling: tuple[tuple[Any, Any], ...] = ()
+    """The functions of its custom rules, which JAX traces only when it derives another program
+    from this one; each with the object bound to its first parameter, or None."""
 
 
 class TooLargeError(Exception):

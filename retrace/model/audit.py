@@ -35,6 +35,7 @@ class Reason(StrEnum):
     RETURNED = "returned"
     KEEPS = "keeps"
     HOLDS = "holds"
+    RULES = "rules"
     JAX = "jax"
 
 
@@ -69,7 +70,8 @@ class Checked(Row):
     reads: tuple[Reading, ...] = ()
     reason: Reason | None = None
     detail: str = ""
-    """What it writes, which option differs, what it raised, or what its callback holds."""
+    """What it writes, which option differs, what it raised, what its callback holds, or which
+    custom rule reads what changed."""
     old: str | None = None
     """The id of the cached program's text; recorded if the program is stale."""
     new: str | None = None

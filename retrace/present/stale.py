@@ -23,6 +23,22 @@ _HEADS = {
     "perhaps": "perhaps out of date",
     "not-checked": "not checked",
 }
+_UNCHECKED = {
+    Reason.WRITES: "it writes `{detail}`, so it was not traced again (--audit-all does)",
+    Reason.CALLS: "it calls `{detail}`, so it was not traced again (--audit-all does)",
+    Reason.THREAD: "it reads `{detail}`, which is set per thread, and another thread traced it",
+    Reason.CONTEXT: "it reads `{detail}`, which may be set only around its calls",
+    Reason.GONE: "its arguments no longer exist",
+    Reason.CONFIG: "it was traced under another `{detail}`",
+    Reason.RAISES: "traced again, it raised {detail}",
+    Reason.SLOW: "tracing it again took longer than the limit",
+    Reason.TIME: "the audit ran out of time",
+    Reason.CONSTANTS: "the arrays that it captured could not be compared",
+    Reason.RETURNED: "the static values that it returned could not be compared",
+    Reason.KEEPS: "its callback writes `{detail}`, which may be all that differs",
+    Reason.HOLDS: "its callback holds a `{detail}`, which could not be compared",
+    Reason.RULES: "its custom rule `{detail}` reads it, which matters if it was differentiated",
+}
 
 
 def reason(view: View, one: Stale) -> str:
@@ -46,35 +62,10 @@ def reason(view: View, one: Stale) -> str:
 
 
 def _unchecked(why: Reason | None, detail: str) -> str:
-    match why:
-        case Reason.WRITES:
-            return f"it writes `{detail}`, so it was not traced again (--audit-all does)"
-        case Reason.CALLS:
-            return f"it calls `{detail}`, so it was not traced again (--audit-all does)"
-        case Reason.THREAD:
-            return f"it reads `{detail}`, which is set per thread, and another thread traced it"
-        case Reason.CONTEXT:
-            return f"it reads `{detail}`, which may be set only around its calls"
-        case Reason.GONE:
-            return "its arguments no longer exist"
-        case Reason.CONFIG:
-            return f"it was traced under another `{detail}`"
-        case Reason.RAISES:
-            return f"traced again, it raised {detail}"
-        case Reason.SLOW:
-            return "tracing it again took longer than the limit"
-        case Reason.TIME:
-            return "the audit ran out of time"
-        case Reason.CONSTANTS:
-            return "the arrays that it captured could not be compared"
-        case Reason.RETURNED:
-            return "the static values that it returned could not be compared"
-        case Reason.KEEPS:
-            return f"its callback writes `{detail}`, which may be all that differs"
-        case Reason.HOLDS:
-            return f"its callback holds a `{detail}`, which could not be compared"
-        case _:
-            return "this JAX does not allow tracing it again"
+    said = None if why is None else _UNCHECKED.get(why)
+    return (
+        "this JAX does not allow tracing it again" if said is None else said.format(detail=detail)
+    )
 
 
 def when(one: Stale) -> str:

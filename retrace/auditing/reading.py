@@ -1,0 +1,67 @@
+"""Where functions read what is outside of them, by the names in their bytecode."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+from retrace.capture.interpreter import BYTECODE, lacks
+from retrace.capture.notebook_cells import shown
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those of the functions defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from codes(constant)
+
+
+def read_at(functions: list[tuple[Any, Any]], name: str) -> tuple[str, int] | tuple[None, None]:
+    """The line where functions read something from outside, by its name."""
+    parts = _parts(name)
+    for wanted in (parts[-1], parts[0]):
+        for function, _ in functions:
+            code: CodeType = function.__code__
+            for inner in codes(code):
+                for instruction in dis.get_instructions(inner):
+                    at = instruction.positions and instruction.positions.lineno
+                    if (
+                        at
+                        and instruction.opname.startswith("LOAD")
+                        and wanted in _loaded(instruction)
+                    ):
+                        return shown(code.co_filename), at
+    return None, None
+
+
+def reads(function: FunctionType, name: str) -> bool:
+    """Whether a function reads something, given by the name that a recording has for it."""
+    if lacks(BYTECODE):
+        return True
+    # Of another module than that of the traced function.
+    name = name.removeprefix(f"{function.__globals__.get('__name__')}.")
+    loaded = {
+        each
+        for code in codes(function.__code__)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname.startswith("LOAD")
+        for each in _loaded(instruction)
+    }
+    # By its number, an item is loaded by many instructions.
+    return all(part in loaded or part.lstrip("-").isdigit() for part in _parts(name))
+
+
+def _parts(name: str) -> list[str]:
+    parts = name.replace("]", "").replace("[", ".").split(".")
+    return [part.strip("'\"") for part in parts if part]
+
+
+def _loaded(instruction: dis.Instruction) -> tuple[str, ...]:
+    # Since Python 3.13 one instruction may load two variables.
+    loaded: Any = instruction.argval
+    if type(loaded) is tuple:
+        return cast(tuple[str, ...], loaded)
+    return (loaded,) if type(loaded) is str else ()
