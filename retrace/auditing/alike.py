@@ -19,7 +19,10 @@ def computes_same(one: Any, other: Any) -> bool | None:
 
 
 def differ_in_nothing_computed(one: Any, other: Any) -> bool:
-    """Whether two jaxprs differ at most in names of functions and in what nothing uses."""
+    """Whether two jaxprs differ at most in what XLA does not see.
+
+    That is names of functions, what nothing uses, and digits that a dtype does not hold.
+    """
     first, second = (
         transcript(live, with_callbacks=True, with_names=False, with_unused=False)
         for live in [asked(retracing.without_dead, each) or each for each in (one, other)]

@@ -25,6 +25,8 @@ from retrace.auditing.reading import read_at
 from retrace.auditing.reading import reads as is_read
 from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
+from retrace.auditing.withheld import ActsError, withheld
+from retrace.capture.contexts import differs
 from retrace.capture.kept import KeptProgram, Static
 from retrace.capture.misses import Misses
 from retrace.capture.snapshot import snapshot
@@ -204,6 +206,8 @@ class Examination:
             is_last = self._left < self._limits.each
             why = Reason.TIME if is_last else Reason.SLOW
             found = untraced(why, seconds=perf_counter() - began)
+        except ActsError as error:
+            found = untraced(Reason.CALLS, str(error))
         except RaisedError as error:
             found = untraced(Reason.RAISES, str(error))
         finally:
@@ -241,6 +245,8 @@ class Examination:
             self._listings.update((each.id, each) for each in one.listings)
         if found.outcome is Outcome.OTHER and (local := of_context(functions)) is not None:
             return Checked(number, Outcome.UNTRACED, reads, Reason.CONTEXT, local)
+        if found.outcome is Outcome.OTHER and (name := differs(program.contexts)) is not None:
+            return Checked(number, Outcome.UNTRACED, reads, Reason.CONFIG, name)
         if late := _read_late(found.ruling, reads, self._misses):
             reads, rule = late
             return Checked(number, Outcome.UNTRACED, reads, Reason.RULES, rule)
@@ -266,8 +272,11 @@ class Examination:
         left = min(self._limits.each, self._left) - (perf_counter() - began)
         try:
             with library_contexts.around(program.recipe.function()):
-                return limited(left, program.recipe.trace)
-        except (retracing.GoneError, TooSlowError, KeyboardInterrupt):
+                if self._limits.effects:
+                    return limited(left, program.recipe.trace)
+                with withheld():
+                    return limited(left, program.recipe.trace)
+        except (retracing.GoneError, TooSlowError, ActsError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - the function may raise anything
             raise RaisedError(type(error).__name__) from None

@@ -1,8 +1,8 @@
 """Restores the global state that user functions change while they run for an audit.
 
-That is the state of `random` and `numpy.random`, and the tables by which Python shows a warning
-only once. Output, log records and warnings of this thread are suppressed: the function already
-produced them at its first trace.
+That is the state of `random` and `numpy.random`, the filters of warnings, the tables by which
+Python shows one only once, and the traces that chex and equinox count. Output, log records and
+warnings of this thread are suppressed: the function already produced them at its first trace.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ import random
 import sys
 import threading
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
 
 _REGISTRY = "__warningregistry__"
+_COUNTED = (
+    ("chex._src.asserts_internal", "TRACE_COUNTER"),
+    ("equinox.debug._max_traces", "_traces"),
+)
+"""Where libraries count traces, for their `assert_max_traces`."""
+_FAR_BELOW = -1_000_000
+"""A count that reaches no limit."""
 
 
 @contextmanager
@@ -28,8 +35,11 @@ def undisturbed() -> Generator[None]:
     registries = _registries()
     known = cast(dict[Any, Any], getattr(warnings, "onceregistry", {}))
     once = dict(known)
-    shown = warnings.showwarning
+    filters, shown = list(warnings.filters), warnings.showwarning
+    counted = [(counts, dict(counts)) for counts in _counts()]
     out, err = sys.stdout, sys.stderr
+    for counts, before in counted:
+        counts.update(dict.fromkeys(before, _FAR_BELOW))
     muted_out, muted_err = _Muted(out), _Muted(err)
     here = threading.get_ident()
     logged = logging.Logger.callHandlers
@@ -56,6 +66,12 @@ def undisturbed() -> Generator[None]:
             warnings.showwarning = shown
         if logging.Logger.callHandlers is unlogged:
             logging.Logger.callHandlers = logged
+        if list(warnings.filters) != filters:
+            cast(Any, warnings.filters)[:] = filters
+            with warnings.catch_warnings():
+                pass  # which tells `warnings` that they have changed
+        for counts, before in counted:
+            _restore(counts, before)
         _restore_registries(registries)
         _restore(known, once)
         random.setstate(state)
@@ -110,6 +126,13 @@ class _Muted:
         return getattr(self._stream, name)
 
 
+def _counts() -> Iterator[Any]:
+    for name, attribute in _COUNTED:
+        counts: object = getattr(sys.modules.get(name), attribute, None)
+        if isinstance(counts, MutableMapping):
+            yield counts
+
+
 def _registries() -> dict[str, dict[Any, Any]]:
     """The warnings already shown, by module."""
     return {
@@ -134,7 +157,7 @@ def _restore_registries(before: dict[str, dict[Any, Any]]) -> None:
             _restore(known, before.get(name, {}))
 
 
-def _restore(known: dict[Any, Any], before: dict[Any, Any]) -> None:
-    if known != before:
+def _restore(known: MutableMapping[Any, Any], before: dict[Any, Any]) -> None:
+    if dict(known) != before:
         known.clear()
         known.update(before)

@@ -15,21 +15,21 @@ from retrace.capture.objects import kind_of
 _METHODS = frozenset(
     (
         *("write_text", "write_bytes", "touch", "mkdir", "rmdir", "unlink", "symlink_to"),
-        *("hardlink_to", "savefig"),
+        *("hardlink_to", "savefig", "setLevel", "addHandler", "removeHandler"),
     )
 )
-"""Methods that write files or folders, on any object."""
-_OS_FUNCTIONS = frozenset(
+"""Methods that write files or folders, or set up loggers, on any object."""
+OS_FUNCTIONS = frozenset(
     (
         *("remove", "unlink", "rename", "replace", "mkdir", "makedirs", "rmdir", "removedirs"),
         *("symlink", "link", "truncate", "chmod", "chown", "utime", "putenv", "unsetenv"),
-        *("system", "popen", "kill", "write", "fork", "_exit", "abort", "posix_spawn"),
+        *("system", "popen", "kill", "killpg", "write", "fork", "_exit", "abort", "chdir"),
+        *("fchdir", "umask", "nice", "mkfifo", "mknod", "posix_spawn", "posix_spawnp"),
+        *("execv", "execve", "forkpty", "setxattr", "removexattr", "sendfile", "ftruncate"),
     )
 )
 _MODULES: dict[str, frozenset[str] | None] = {
-    "os": _OS_FUNCTIONS,
-    "posix": _OS_FUNCTIONS,
-    "nt": _OS_FUNCTIONS,
+    **dict.fromkeys(("os", "posix", "nt"), OS_FUNCTIONS),
     "numpy": frozenset(
         (
             *("save", "savez", "savez_compressed", "savetxt"),
@@ -37,9 +37,23 @@ _MODULES: dict[str, frozenset[str] | None] = {
         )
     ),
     "gc": frozenset(("enable", "disable", "freeze", "set_threshold")),
-    "sys": frozenset(("setrecursionlimit", "settrace", "setprofile", "setswitchinterval")),
+    "sys": frozenset(
+        (
+            *("setrecursionlimit", "settrace", "setprofile", "setswitchinterval"),
+            *("set_int_max_str_digits", "setdlopenflags", "set_asyncgen_hooks"),
+        )
+    ),
+    "decimal": frozenset(("setcontext",)),
+    "locale": frozenset(("setlocale",)),
+    "logging": frozenset(
+        (
+            *("disable", "setLevel", "addHandler", "removeHandler", "addFilter"),
+            *("removeFilter", "basicConfig", "captureWarnings", "addLevelName"),
+        )
+    ),
+    "io": frozenset(("FileIO",)),
     "pdb": frozenset(("set_trace",)),
-    **dict.fromkeys(("atexit", "signal", "faulthandler")),
+    **dict.fromkeys(("atexit", "signal", "faulthandler", "tempfile", "dbm", "shelve")),
     **dict.fromkeys(("subprocess", "shutil", "socket", "smtplib", "sqlite3", "ftplib")),
     **dict.fromkeys(("urllib", "http", "requests", "httpx", "aiohttp", "multiprocessing")),
     **dict.fromkeys(("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim")),
@@ -66,19 +80,19 @@ def acts(callee: Any, name: str, texts: list[str], *, unclear: bool = False) -> 
         texts: its arguments that are string literals.
         unclear: whether arguments after the first are something else.
     """
-    if name == "open":
-        return unclear or any(map(_WRITE_MODE.fullmatch, texts))
     if callee is None and name in _ASKING:
         return True
-    if callee is None or not isinstance(callee, _CALLABLES):
-        return False
+    is_open = name == "open" and (unclear or any(map(_WRITE_MODE.fullmatch, texts)))
+    if is_open or callee is None or not isinstance(callee, _CALLABLES):
+        return is_open
     if type(callee) is MethodType:
         module: Any = kind_of(callee.__self__).__module__
     else:
         module = getattr(callee, "__module__", None)
-    package = str(module).partition(".")[0]
-    if package == "jax" and getattr(callee, "__qualname__", None) == "Config.update":
-        return True
+    package = str(module).partition(".")[0].removeprefix("_")
+    if package == "jax":
+        is_update = getattr(callee, "__qualname__", None) == "Config.update"
+        return is_update or str(module).endswith((".profiler", ".distributed"))
     if package not in _MODULES:
         return False
     names = _MODULES[package]

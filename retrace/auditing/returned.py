@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import eq
-from typing import Any
+from typing import Any, cast
 
 from retrace.capture.classes import CLASSES
 from retrace.capture.objects import derives, kind_of, own, tuple_fields, type_name
 from retrace.capture.snapshot import snapshot
 from retrace.failure import asked
-from retrace.model import Value
+from retrace.model import JSON, Value
 
 _MAX_TEXT = 200
 _MAX_NODES = 500
@@ -43,10 +43,14 @@ def described(trees: tuple[Any, ...]) -> Value:
 
 
 def _same(old: Any, new: Any) -> bool | None:
-    if (equal := asked(eq, old, new)) is not False:  # metadata may define how it compares
-        return equal
+    if (equal := asked(eq, old, new)) is None:  # metadata may define how it compares
+        return None
     before, after = _Described(_content), _Described(_content)
-    if before.node(old) != after.node(new):
+    same_text = before.node(old) == after.node(new)
+    if equal:
+        # Equality is not enough: 1 == 1.0 == True.
+        return same_text or not (before.is_plain and after.is_plain)
+    if not same_text:
         return False
     # Metadata that is equal to nothing but itself, such as a function made at each trace.
     return True if before.exact and after.exact else None
@@ -58,6 +62,8 @@ class _Described:
     def __init__(self, metadata: Callable[[Value], str]) -> None:
         self.exact = True
         """Whether all of it was written down."""
+        self.is_plain = True
+        """Whether its metadata are numbers and texts, which no class of the user's compares."""
         self._metadata = metadata
         self._room = _MAX_NODES
 
@@ -93,7 +99,14 @@ class _Described:
     def _value(self, value: Any) -> str:
         found = snapshot(value, _no_token)
         self.exact = self.exact and found.exact
+        self.is_plain = self.is_plain and found.exact and _is_plain(found.data)
         return self._metadata(found)
+
+
+def _is_plain(data: JSON) -> bool:
+    if isinstance(data, dict):
+        return "$type" not in data and all(map(_is_plain, cast(dict[str, JSON], data).values()))
+    return all(map(_is_plain, cast(list[JSON], data))) if isinstance(data, list) else True
 
 
 def _shown(value: Value) -> str:

@@ -37,6 +37,8 @@ from retrace.model import Value
 
 _USER = Owner.USER
 _MAX_FUNCTIONS = 64
+_MAX_RUNNING = 1000
+"""The same where a function is to be traced again."""
 _MAX_VALUES = 32
 _MAX_CONTAINERS = 4
 _MAX_DATA = 200
@@ -88,28 +90,32 @@ class Reads:
     def functions(self, function: FunctionType, *receivers: Any) -> list[tuple[Any, Any]]:
         """The user functions that run when a function does, including itself.
 
-        Each comes with the object that is its first parameter, or None if that is not known.
+        Also those that read nothing, which may still write. Each comes with the object that is
+        its first parameter, or None if that is not known.
         """
         walk = _Walk(self._number, function)
         found = [
             (visit.function, None if visit.receiver is _MISSING else visit.receiver)
-            for visit in self._visits(walk, function, *receivers)
+            for visit in self._visits(walk, function, *receivers, most=_MAX_RUNNING)
         ]
         return found or [(function, receivers[0] if receivers else None)]
 
-    def _visits(self, walk: _Walk, function: FunctionType, *receivers: Any) -> Iterator[_Visit]:
-        """Visit all functions, one after the other."""
+    def _visits(
+        self, walk: _Walk, function: FunctionType, *receivers: Any, most: int = _MAX_FUNCTIONS
+    ) -> Iterator[_Visit]:
+        """Visit the functions one after the other; if few, only those that read anything."""
         receiver = receivers[0] if receivers else _MISSING
-        if self._is_blind or not self._reads_any(function, receiver):
+        visited = self._reads_any if most <= _MAX_FUNCTIONS else _is_a_users
+        if self._is_blind or not visited(function, receiver):
             return
         names = function.__code__.co_varnames
         waiting = deque([_Visit(function, receiver, names[0] if names else "self")])
         seen = {id(function)}
-        while waiting and len(seen) <= _MAX_FUNCTIONS:
+        while waiting and len(seen) <= most:
             visit = waiting.popleft()
             yield visit
             for found in walk.visit(visit, self._chains(visit.function.__code__)):
-                if id(found.function) not in seen and self._reads_any(*found[:2]):
+                if id(found.function) not in seen and visited(*found[:2]):
                     seen.add(id(found.function))
                     waiting.append(found)
 
@@ -138,6 +144,10 @@ class Reads:
         )
         self._codes.put(code, chains)
         return chains
+
+
+def _is_a_users(function: FunctionType, _: Any) -> bool:
+    return owner(function.__code__.co_filename) is _USER
 
 
 def _names_any(code: CodeType, names: dict[str, Any]) -> bool:

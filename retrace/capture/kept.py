@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from retrace.capture.contexts import Contexts, contexts
 from retrace.jax_internals.retracing import Recipe
 from retrace.jax_internals.traces import Trace
 from retrace.model import Function, Key, Value
@@ -45,6 +46,7 @@ class KeptProgram(NamedTuple):
     function: Function
     """The state of the function when it was traced."""
     config: tuple[tuple[str, Value], ...]
+    contexts: Contexts
     static: tuple[Static, ...]
     thread: int
     """The thread that traced it."""
@@ -110,7 +112,7 @@ class Kept:
         except TypeError:
             reference = None
         self._begun[number] = partial(
-            KeptProgram, reference, function, key.config, static, get_ident()
+            KeptProgram, reference, function, key.config, contexts(), static, get_ident()
         )
 
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:

@@ -106,7 +106,8 @@ def transcript(
         jaxpr: the program.
         is_part: whether it will be part of a program that is still being traced.
         with_callbacks: whether to include the content of host callbacks.
-        with_names: whether to include the names of functions called inside.
+        with_names: whether to include the names of functions called inside, and the digits of
+            numbers that their dtypes do not hold.
         with_unused: whether to include captured arrays that nothing uses.
         most: the largest number of equations to write down, without parts that were met before.
 

@@ -36,13 +36,14 @@ from retrace.jax_internals.literals import (
     array_text,
     captured_by,
     is_on_host,
+    narrowed,
+    type_text,
 )
 from retrace.jax_internals.names_values import (
     ABSTRACT,
     CLOSED,
     JAXPR,
     LITERAL,
-    TYPE_TEXT,
     WEAK_TYPE,
 )
 from retrace.jax_internals.row import resolve
@@ -89,7 +90,8 @@ def transcribe(
         with_rules: whether to include the content of custom rules.
         with_callbacks: whether to include that of host callbacks, of which a program keeps the
             first, as far as it is plain data.
-        with_names: whether to include the names of functions called inside.
+        with_names: whether to include the names of functions called inside, and the digits of
+            numbers that their dtypes do not hold.
         with_unused: whether to include captured arrays that nothing uses.
         most: the largest number of equations to convert, without those that are known.
 
@@ -278,16 +280,17 @@ class _Walk:
     def _type(self, aval: Any) -> str:
         # Of JAX's own class: others may run the user's code to be hashed or compared.
         if type(aval) is not _SHAPED:
-            return _text_of(aval)
+            return type_text(aval)
         text = _types.get(aval)
         if text is None:
             if len(_types) >= _MAX_TYPES:
                 _types.clear()
-            text = _types[aval] = _text_of(aval)
+            text = _types[aval] = type_text(aval)
         return text
 
     def _literal(self, literal: Any) -> str:
-        return f"{self._constant(literal.val)}:{self._type(literal.aval)}"
+        value = literal.val if self._with_names else narrowed(literal.val, literal.aval)
+        return f"{self._constant(value)}:{self._type(literal.aval)}"
 
     def _constant(self, value: Any) -> str:
         for base in SCALARS:
@@ -388,11 +391,6 @@ class _Walk:
                 for value in values
             ]
         )
-
-
-def _text_of(aval: Any) -> str:
-    weak = "~" if WEAK_TYPE.of(aval, False) else ""
-    return weak + TYPE_TEXT.of(aval)(short_dtypes=True).replace(" ", "")
 
 
 _JAXPRS: tuple[Any, ...] = tuple([kind for row in (JAXPR, CLOSED) if (kind := row.get())])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrace.jax_internals.names_values import HOST_ARRAYS, UNSPECIFIED
+from retrace.jax_internals.names_values import HOST_ARRAYS, TYPE_TEXT, UNSPECIFIED, WEAK_TYPE
 from retrace.jax_internals.shardings import dtype_name
 
 MAX_CONTENT = 512 * 1024
@@ -47,6 +47,22 @@ WRITERS: dict[type, Callable[[Any], str]] = {
 def is_on_host(value: Any) -> bool:
     """Whether a value is a NumPy array or scalar, or (since jax 0.7) JAX's wrapper of one."""
     return isinstance(value, np.ndarray | np.generic) or type(value).__name__ in HOST_ARRAYS
+
+
+def type_text(aval: Any) -> str:
+    """The text of an aval; `~` stands for a weak type."""
+    weak = "~" if WEAK_TYPE.of(aval, False) else ""
+    return weak + TYPE_TEXT.of(aval)(short_dtypes=True).replace(" ", "")
+
+
+def narrowed(value: Any, aval: Any) -> Any:
+    """A number as the dtype of its aval holds it: JAX keeps Python's 64 bits in some literals."""
+    if not isinstance(value, (*SCALARS, np.generic)) or not isinstance(
+        dtype := getattr(aval, "dtype", None), np.dtype
+    ):
+        return value
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype)[()]
 
 
 def array_text(value: np.ndarray[Any, Any]) -> str:

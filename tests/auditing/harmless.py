@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import chex
 import equinox as eqx
 import flax.linen as nn
 import jax
@@ -815,3 +816,59 @@ def what_is_written_to() -> Iterator[Any]:
 @jax.jit
 def _of_stdout(x: Any) -> Any:
     return x * (2.0 if isinstance(sys.stdout, io.TextIOBase) else 3.0)
+
+
+@harmless
+def digits_that_a_dtype_does_not_hold() -> Iterator[Any]:
+    global threshold
+    threshold = 0.3
+    f = jax.jit(lambda x: jnp.where(x > 1, threshold, 0.0) + x**threshold)
+    yield lambda: f(x)
+    threshold = 0.1 + 0.2
+
+
+@harmless
+def an_interceptor_around_calls() -> Iterator[Any]:
+    dense = nn.Dense(3)
+    params = jax.jit(dense.init)(jax.random.key(0), x)
+    f = jax.jit(dense.apply)
+
+    def doubled(following: Any, args: Any, kwargs: Any, _: Any) -> Any:
+        return following(*args, **kwargs) * 2
+
+    def call() -> Any:
+        with nn.intercept_methods(doubled):
+            return f(params, x)
+
+    yield call
+
+
+@harmless
+def keys_of_another_kind_around_calls() -> Iterator[Any]:
+    f = jax.jit(lambda seed: jax.random.normal(jax.random.key(seed), (2,)))
+
+    def call() -> Any:
+        with jax.default_prng_impl("rbg"):
+            return f(1)
+
+    yield call
+
+
+@harmless
+def a_limit_on_traces() -> Iterator[Any]:
+    limited = chex.assert_max_traces(lambda x: x * 2, n=1)
+    f = jax.jit(limited)
+    g = eqx.filter_jit(eqx.debug.assert_max_traces(lambda x: x * 2, max_traces=1))
+    yield lambda: f(x) + g(x)
+
+
+@harmless
+def a_filter_for_warnings() -> Iterator[Any]:
+    def f(x: Any) -> Any:
+        warnings.filterwarnings("ignore", message="of a trace")
+        return x * 2
+
+    with warnings.catch_warnings():
+        f = jax.jit(f)
+        yield lambda: f(x)
+        warnings.filterwarnings("error", message="of a trace")

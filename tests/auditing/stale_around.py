@@ -65,6 +65,14 @@ def a_static_field_of_the_result() -> Iterator[Any]:
 
 
 @stale
+def a_static_field_that_is_equal() -> Iterator[Any]:
+    it = held(mode=1)
+    f = jax.jit(lambda x: Metrics(x * 2, it.mode))
+    yield lambda: f(x)
+    it.mode = 1.0
+
+
+@stale
 def a_number_that_equinox_returns() -> Iterator[Any]:
     it = held(factor=3)
     f = eqx.filter_jit(lambda x: (x * 2, it.factor))

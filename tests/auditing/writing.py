@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import heapq
+import logging
 import operator
+import os
 import random
 import subprocess
 import sys
+import tempfile
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -85,7 +89,7 @@ folder = Path()
 
 
 def state() -> str:
-    files = [(each.name, each.read_text()) for each in sorted(folder.iterdir())]
+    files = [(p.name, p.is_dir() or p.read_bytes()) for p in sorted(folder.iterdir())]
     objects = (counter.calls, behind.calls, frozen, rows.held, holder)
     return str((kept, order, buffer, objects, number_of_traces, files))
 
@@ -237,6 +241,71 @@ def by_asking(x: Any) -> Any:
 def by_a_process(x: Any) -> Any:
     line = f"open({str(folder / 'process')!r}, 'a').write('+')"
     subprocess.run([sys.executable, "-S", "-c", line], check=True)
+    return x
+
+
+def noted() -> None:
+    with (folder / "noted").open("a") as file:
+        file.write("+")
+
+
+@writing
+def by_a_helper_that_reads_nothing_of_the_users(x: Any) -> Any:
+    _note(str(folder / "helped"))
+    return x
+
+
+def _note(path: str) -> None:
+    with open(path, "a") as file:
+        file.write("+")
+
+
+@writing
+def by_a_library(x: Any) -> Any:
+    np.ones(1).tofile(folder / "array")
+    random.choice([noted])()
+    return x
+
+
+@writing
+def past_what_catches_errors(x: Any) -> Any:
+    with contextlib.suppress(Exception):
+        random.choice([noted])()
+    return x
+
+
+@writing
+def past_what_catches_everything(x: Any) -> Any:
+    try:
+        random.choice([noted])()
+    except BaseException:  # noqa: BLE001 - a program that does this
+        return -x
+    return x
+
+
+@writing
+def below_the_files_of_python(x: Any) -> Any:
+    file = os.open(folder / "low", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    random.choice([os.write])(file, b"+")
+    os.close(file)
+    return x
+
+
+@writing
+def into_the_folder_of_the_process(x: Any) -> Any:
+    random.choice([os.chdir])(os.getcwd())
+    return x
+
+
+@writing
+def into_a_folder_for_a_while(x: Any) -> Any:
+    random.choice([tempfile.mkdtemp])(dir=folder)
+    return x
+
+
+@writing
+def into_the_level_of_a_logger(x: Any) -> Any:
+    logging.getLogger("retrace.writing").setLevel(logging.ERROR)
     return x
 
 
