@@ -60,7 +60,7 @@ class _Visit(NamedTuple):
     function: Any
     receiver: Any
     prefix: str
-    """The name of the receiver."""
+    """The name of the receiver, or of the function if it has none."""
 
 
 class Reads:
@@ -190,16 +190,17 @@ class _Walk:
                 value = cells.get(chain.name, _MISSING)
                 path = chain.name
                 if function is not self._base:
-                    path = f"{function.__name__}.{path}"
+                    is_method = visit.receiver is not _MISSING
+                    path = f"{function.__name__ if is_method else visit.prefix}.{path}"
             if value is not _MISSING:
-                yield from self._follow(value, path, chain)
+                yield from self._follow(value, path, chain, function is self._base)
 
     def _global(self, function: FunctionType, name: str) -> str:
         if function.__globals__ is self._base.__globals__:
             return name
         return f"{dict.get(function.__globals__, '__name__')}.{name}"
 
-    def _follow(self, value: Any, path: str, chain: Chain) -> Iterator[_Visit]:
+    def _follow(self, value: Any, path: str, chain: Chain, is_own: bool) -> Iterator[_Visit]:
         taken = 0
         for step in chain.steps:
             inner = _step(value, step)
@@ -210,13 +211,14 @@ class _Walk:
                 break
             taken += 1
             if type(inner) is FunctionType and not _is_namespace(value):
-                yield _Visit(inner, value, path)
-                return
+                if not isinstance(step, Item) and attributes_of(value).get(step) is not inner:
+                    yield _Visit(inner, value, path)
+                    return
             value = inner
             path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)
         if kind in _SCALARS:
-            if taken or chain.source != "cell":  # otherwise it is in the function's closure
+            if taken or chain.source != "cell" or not is_own:  # which is in its closure
                 self._take(path, value, last=chain.written)
             return
         if kind is ModuleType or (chain.source == "self" and not taken):

@@ -147,7 +147,9 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
         advised = advised.changed(others=rest)  # the sizes are told anyway
     if family in _CODES and not isinstance(advised, LeaveOutArray):
         told = None if len(members) == 1 else advised
-        return Proposal(_CODES[family], changes, told, file, line, sizes, pairs, made, by)
+        read = () if advised is None or told is not None else advised.read_too
+        proposal = Proposal(_CODES[family], changes, told, file, line, sizes, pairs, made, by)
+        return proposal._replace(read_too=read)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     also = _other_lines(members[0], names, reach) if len(members) == 1 else ()
     return Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)

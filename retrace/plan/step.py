@@ -116,6 +116,8 @@ class Proposal(Row):
     """The library's function that passes what changes, as in `Advice`."""
     also: tuple[tuple[str, int], ...] = ()
     """Other lines that need the same change and another step as well."""
+    read_too: tuple[str, ...] = ()
+    """What its functions read and that changed as well, if the advice is not told."""
 
 
 class Step(Record):

@@ -35,12 +35,21 @@ def advised(advice: Advice) -> str:
     if advice.others:
         others = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in advice.others]
         text += f"; {listed(others, _MAX_OTHERS)} changed too"
+    text += also_read(advice.read_too)
     if advice.passed_by and advice.paths and not isinstance(advice, PadBatch):
         text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
     if advice.jitted_by:
         who = advice.jitted_by
         text += f"; {who} jits the function, so only {who} can: report it there"
     return f"{text}."
+
+
+def also_read(read: tuple[str, ...]) -> str:
+    """What else must be passed: what the function reads and that changed as well."""
+    if not read:
+        return ""
+    what = "them" if len(read) > 1 else "it"
+    return f"; {names(read)}, which the function reads, changed too: pass {what} as well"
 
 
 def who_passes(called: str, *, one: bool) -> str:

@@ -10,7 +10,7 @@ from retrace.model import advice as model
 from retrace.model.advice import Advice
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes
-from retrace.present.advice import advised, who_passes
+from retrace.present.advice import advised, also_read, who_passes
 from retrace.present.advice_operations import (
     of_lines,
 )
@@ -48,7 +48,7 @@ def _sentence(proposal: Proposal) -> str:
         return _together(proposal.pairs, others)
     if proposal.sizes is None:
         return text
-    return _padded(proposal.sizes, others)
+    return f"{_padded(proposal.sizes, others)[:-1]}{also_read(proposal.read_too)}."
 
 
 _PLAINLY: dict[str, Callable[[Change], str]] = {

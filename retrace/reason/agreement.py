@@ -70,6 +70,7 @@ def agree(history: list[Verdict]) -> None:
         proved_for_all,
         _keep_used,
         _keep_optional,
+        _read_too,
     )
     for rule in rules:
         rule(history)
@@ -79,11 +80,15 @@ def _unify_passing(history: list[Verdict]) -> None:
     """What one call should pass, every call passes; what changes the program is static."""
     _not_one_for_each(history)
     if each := advice_of_kind(history, JitForEach):
-        for_all = _for_each_call(each)
+        passing = [one for one in advice_of_kind(history, JitAndPass) if not one.inject]
+        for_all = _for_each_call(each, passing)
         if for_all.same and _holds_others(history, for_all.paths):
             for_all = for_all.changed(same=False)
         for index, verdict in enumerate(history):
-            if isinstance(verdict.fix, JitOnce | JitForEach):
+            own = verdict.fix
+            # A call with the same object passes what others pass, but to the function of it.
+            joins = isinstance(own, JitAndPass) and own in passing and not for_all.same
+            if joins or isinstance(own, JitOnce | JitForEach):
                 replace_advice(history, index, for_all)
     if not (found := advice_of_kind(history, JitAndPass)):
         return
@@ -127,16 +132,23 @@ def _unify_passing(history: list[Verdict]) -> None:
 def _remade_with(history: list[Verdict]) -> None:
     """What other calls of a function pass is passed, too, where it is only new besides."""
     found = advice_of_kind(history, JitAndPass)
+    remade = [one.fix for one in history if one.fix is not None and one.fix.remade is not None]
     static = dict.fromkeys(name for one in found for name in one.static)
+    static |= dict.fromkeys(name for one in remade for name in one.reading)
     traced = dict.fromkeys(name for one in found for name in one.traced)
+    traced |= dict.fromkeys(name for one in remade for name in one.holding)
+    calling = dict.fromkeys(name for one in remade for name in one.calling)
+    asked = any(one.proof is Proof.MEANING for one in remade)
     for index, verdict in enumerate(history):
         own = verdict.fix
-        if own is None or own.remade is None or not (static or traced):
+        if own is None or own.remade is None or not (static or traced or calling):
             continue
         known = {*own.holding, *own.calling, *own.reading}
         advised = own.changed(
             reading=(*own.reading, *(name for name in static if name not in known)),
             holding=(*own.holding, *(name for name in traced if name not in known)),
+            calling=(*own.calling, *(name for name in calling if name not in known)),
+            proof=Proof.MEANING if asked else own.proof,
         )
         replace_advice(history, index, advised)
 
@@ -157,10 +169,10 @@ def _holds_others(history: list[Verdict], paths: tuple[str, ...]) -> bool:
     )
 
 
-def _for_each_call(found: list[JitForEach]) -> JitForEach:
+def _for_each_call(found: list[JitForEach], passing: list[JitAndPass]) -> JitForEach:
     """One function for each object that any call holds, with all that any call should pass."""
-    static = tuple(dict.fromkeys(name for one in found for name in one.static))
-    traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
+    static = tuple(dict.fromkeys(name for one in (*found, *passing) for name in one.static))
+    traced = tuple(dict.fromkeys(name for one in (*found, *passing) for name in one.traced))
     passed = (*static, *(name for name in traced if name not in static))
     paths = dict.fromkeys(path for one in found for path in one.paths)
     # What holds something that is passed is created from it, within the function.
@@ -355,6 +367,22 @@ def _keep_used(history: list[Verdict]) -> None:
                 replace_advice(history, index, used[path])
                 if verdict.avoidable == "yes" and used[path].sure != "clear":
                     history[index] = replace(history[index], avoidable="maybe")
+
+
+def _read_too(history: list[Verdict]) -> None:
+    """What one call of several with the same advice saw change besides, all of them name."""
+    found: dict[tuple[type[Advice], tuple[str, ...]], dict[str, bool]] = defaultdict(dict)
+    for verdict in history:
+        if (own := verdict.fix) is not None:
+            for name in own.read_too:
+                asked = own.proof is Proof.MEANING
+                known = found[type(own), own.paths]
+                known[name] = known.get(name, False) or asked
+    for index, verdict in enumerate(history if found else ()):
+        own = verdict.fix
+        if own is not None and (names := found.get((type(own), own.paths))):
+            proof = Proof.MEANING if any(names.values()) else own.proof
+            replace_advice(history, index, own.changed(read_too=tuple(names), proof=proof))
 
 
 def _keep_optional(history: list[Verdict]) -> None:

@@ -65,6 +65,29 @@ def _reads(cause: Cause, miss: Miss, nearest: Miss | None) -> tuple[HeldChange, 
     return read_changes(nearest.function, miss.function)
 
 
+def _with_reads(
+    fix: Advice | None,
+    cause: Cause,
+    miss: Miss,
+    nearest: Miss | None,
+    program: Comparison | None,
+) -> Advice | None:
+    """Advice on arguments, with what the function reads besides them that changed as well.
+
+    If it is a constant of the program, it must be passed too; otherwise that is a question.
+    """
+    if fix is None or nearest is None or cause is Cause.JAXPR_CHANGED or cause in OF_FUNCTION:
+        return fix
+    known = {*fix.holding, *fix.calling, *fix.reading}
+    read = [one for one in read_changes(nearest.function, miss.function) if one.path not in known]
+    if not read or program is None or program.kind == "identical":
+        return fix
+    sure, others = split_reads(tuple(read), program)
+    found = (*sure, *suspects(others, program))
+    asked = {"proof": Proof.MEANING} if len(found) > len(sure) else {}
+    return fix.changed(read_too=tuple(str(one.path) for one in found), **asked) if found else fix
+
+
 def concluded(
     listings: Mapping[str, Listing],
     miss: Miss,
@@ -102,6 +125,7 @@ def concluded(
         by_key = Evidence(miss, nearest, found, program)
         evidence = Evidence(miss, nearest, seen, program) if len(seen) > len(found) else by_key
         fix = advice(cause, evidence, found)
+        fix = _with_reads(fix, cause, miss, nearest, program)
         worth = "no" if first_of_line else avoidable(cause, by_key)
         if worth == "yes" and fix is not None and fix.proof is Proof.MEANING:
             worth = "maybe"  # following the advice may not be enough, or may change results

@@ -191,6 +191,8 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     for verdict in history:
         if verdict.cause not in _CAUSES or verdict.miss.raised is not None:
             continue
+        if verdict.fix is not None and verdict.fix.read_too:
+            continue  # which may be what decides
         if (change := _only_change(verdict)) is not None and change.path is not None:
             by_path[change.path][verdict.miss.id] = change
     for path, changes in by_path.items():

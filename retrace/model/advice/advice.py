@@ -56,6 +56,10 @@ class Advice(Record):
     """What that function reads and that is not the same, as of its object: one jitted function
     would keep the first."""
 
+    read_too: tuple[str, ...] = ()
+    """What the function reads besides its arguments and that is not the same either: a program
+    that served both calls would keep the first."""
+
     @property
     def sure(self) -> Sure:
         """How sure it is that following the advice works."""
