@@ -15,6 +15,8 @@ _TURNS = 1000
 """Loop iterations in which an exception from another thread can land; the first is enough."""
 _RETRY_SECONDS = 0.25
 """After this many seconds the exception is sent again to a function that keeps running."""
+_SOON = 0.001
+"""In seconds: a timer of 0 never rings."""
 _WAKE_SIGNAL: Any = getattr(signal, "SIGURG", None)
 """A signal that is ignored by default; None if the system has none."""
 
@@ -32,7 +34,8 @@ def limited(seconds: float, call: Callable[[], T]) -> T:
 
     Another thread raises in this one, between two Python instructions. If the main thread
     sleeps or waits, it is woken for that; C code, and waits in other threads, are only
-    interrupted when they return.
+    interrupted when they return. At the end of a program Python 3.12 starts no thread any more:
+    there a timer of the system does it.
 
     Raises:
         TooSlowError: it took longer.
@@ -60,8 +63,12 @@ def limited(seconds: float, call: Callable[[], T]) -> T:
     try:
         with _can_be_woken() as wakes:
             try:
-                start_new_thread(watch, ())
-                answer = call()
+                try:
+                    start_new_thread(watch, ())
+                except RuntimeError:
+                    answer = _timed(seconds, call)
+                else:
+                    answer = call()
             finally:
                 done = True  # from here on nothing more is sent
                 while True:
@@ -84,6 +91,45 @@ def limited(seconds: float, call: Callable[[], T]) -> T:
     if late:
         raise TooSlowError
     return answer
+
+
+def _timed(seconds: float, call: Callable[[], T]) -> T:
+    """Call something in the main thread, and interrupt it by a signal.
+
+    Raises:
+        TooSlowError: it took longer.
+        RuntimeError: the program uses this signal itself, or this is another thread.
+    """
+    alarm, timer = getattr(signal, "SIGALRM", None), getattr(signal, "ITIMER_REAL", None)
+    if (
+        alarm is None
+        or timer is None
+        or threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(alarm) is not signal.SIG_DFL
+        or signal.getitimer(timer) != (0.0, 0.0)
+    ):
+        raise RuntimeError("there is no thread and no timer for a time limit")
+    done = late = False
+
+    def ring(*_: object) -> None:
+        if not done:
+            raise TooSlowError
+
+    signal.signal(alarm, ring)
+    try:
+        signal.setitimer(timer, max(seconds, _SOON), _RETRY_SECONDS)
+        return call()
+    finally:
+        while True:
+            try:
+                done = True
+                signal.setitimer(timer, 0.0)
+                signal.signal(alarm, signal.SIG_DFL)
+                break
+            except TooSlowError:
+                late = True
+        if late:
+            raise TooSlowError
 
 
 @contextmanager

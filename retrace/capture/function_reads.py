@@ -210,10 +210,14 @@ class _Walk:
                     return
                 break
             taken += 1
-            if type(inner) is FunctionType and not _is_namespace(value):
-                if not isinstance(step, Item) and attributes_of(value).get(step) is not inner:
-                    yield _Visit(inner, value, path)
-                    return
+            if (
+                type(inner) is FunctionType
+                and not isinstance(step, Item)
+                and not _is_namespace(value)
+                and attributes_of(value).get(step) is not inner
+            ):
+                yield _Visit(inner, value, path)
+                return
             value = inner
             path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)

@@ -289,7 +289,11 @@ def is_clean() -> bool:
 
 def is_staging() -> bool:
     """Whether operations are currently traced into a program instead of executed."""
-    trace: Any = getattr(looked_up[CONTEXT], "trace", None)
+    return stages(getattr(looked_up[CONTEXT], "trace", None))
+
+
+def stages(trace: Any) -> bool:
+    """Whether a trace of JAX's, or one that it is part of, makes a program."""
     staging = looked_up[STAGING]
     while trace is not None:
         if type(trace) is staging:

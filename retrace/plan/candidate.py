@@ -98,6 +98,8 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
                 continue
             if column.family in ("tree", "meta") and _is_decided(history, column):
                 continue
+            if column.family == "tree" and _are_derived_inputs(history, column):
+                continue
             key = edits.of(edit(history, column, families))
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
@@ -121,6 +123,12 @@ def is_called_by_others(history: History) -> bool:
         miss.parent is not None and (history.function.in_library or miss.derived is not None)
         for miss in misses
     )
+
+
+def _are_derived_inputs(history: History, column: Column) -> bool:
+    """Whether JAX passes them to what it derived, which depends on what is differentiated."""
+    derived = all(row.miss.derived is not None for row in history.rows)
+    return derived and all(path.startswith("args[") for path in column.paths)
 
 
 def dropped(column: Column) -> Mapped:

@@ -226,7 +226,8 @@ def _to_array(advice: Advice) -> str:
     if not isinstance(advice, model.ToArray) or advice.in_tree or advice.mixed:
         return f"make {names(advice.paths)} an array"
     one = f", and one {names(advice.kept)}" if advice.kept else ""
-    return f"pass {names(advice.paths)} as an argument{one}"
+    what = "an argument" if len(advice.paths) == 1 else "arguments"
+    return f"pass {names(advice.paths)} as {what}{one}"
 
 
 def _mapped(change: Change, advice: Advice) -> str:

@@ -47,7 +47,9 @@ from retrace.reason.objects import (
     keep_compared,
     keep_others,
     pass_held,
+    pass_same,
 )
+from retrace.reason.remade import jit_for_remade, remade_with
 from retrace.reason.rules import in_key
 from retrace.reason.traits import looks_equal
 from retrace.reason.weak import proved_for_all
@@ -59,12 +61,14 @@ def agree(history: list[Verdict]) -> None:
     """Replace the advice on a function's misses, in place, by advice that suits all its calls."""
     rules = (
         _unify_passing,
-        _remade_with,
+        remade_with,
+        jit_for_remade,
         _pass_traced,
         ask_for_all,
         _unify_functions,
         pass_held,
         keep_others,
+        pass_same,
         keep_compared,
         _unify_types,
         proved_for_all,
@@ -127,30 +131,6 @@ def _unify_passing(history: list[Verdict]) -> None:
         if verdict.avoidable == "yes" and named & {*static}:
             # Each value of a static argument has its own program, needed or not.
             history[index] = replace(history[index], avoidable="maybe")
-
-
-def _remade_with(history: list[Verdict]) -> None:
-    """What other calls of a function pass is passed, too, where it is only new besides."""
-    found = advice_of_kind(history, JitAndPass)
-    remade = [one.fix for one in history if one.fix is not None and one.fix.remade is not None]
-    static = dict.fromkeys(name for one in found for name in one.static)
-    static |= dict.fromkeys(name for one in remade for name in one.reading)
-    traced = dict.fromkeys(name for one in found for name in one.traced)
-    traced |= dict.fromkeys(name for one in remade for name in one.holding)
-    calling = dict.fromkeys(name for one in remade for name in one.calling)
-    asked = any(one.proof is Proof.MEANING for one in remade)
-    for index, verdict in enumerate(history):
-        own = verdict.fix
-        if own is None or own.remade is None or not (static or traced or calling):
-            continue
-        known = {*own.holding, *own.calling, *own.reading}
-        advised = own.changed(
-            reading=(*own.reading, *(name for name in static if name not in known)),
-            holding=(*own.holding, *(name for name in traced if name not in known)),
-            calling=(*own.calling, *(name for name in calling if name not in known)),
-            proof=Proof.MEANING if asked else own.proof,
-        )
-        replace_advice(history, index, advised)
 
 
 def _lists(history: list[Verdict]) -> set[str]:

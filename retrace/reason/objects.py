@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -67,6 +68,19 @@ def keep_others(history: list[Verdict]) -> None:
             besides = tuple(one for one in dict.fromkeys(others) if one not in advised.held)
             if besides:
                 replace_advice(history, index, advised.changed(besides=besides))
+
+
+def pass_same(history: list[Verdict]) -> None:
+    """What any call should pass beside an object, every call with that object passes."""
+    found: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
+    for one in advice_of_kind(history, ToArgument):
+        if one.outside:
+            found[one.outside] |= dict.fromkeys(one.paths)
+    for index, verdict in enumerate(history if found else ()):
+        own = verdict.fix
+        if isinstance(own, ToArgument) and own.outside:
+            paths = tuple(dict.fromkeys((*own.paths, *found[own.outside])))
+            replace_advice(history, index, own.changed(paths=paths))
 
 
 def keep_compared(history: list[Verdict]) -> None:

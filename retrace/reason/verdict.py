@@ -10,9 +10,10 @@ from typing import TypeAlias
 from retrace.causes import Cause
 from retrace.compare.keys import changes as compare
 from retrace.compare.keys import doubts, function_changes
-from retrace.compare.nearest import Index, Nearest, was_lowered
+from retrace.compare.nearest import Distance, Index, Nearest, was_lowered
 from retrace.model import (
     Change,
+    Component,
     Detail,
     Function,
     How,
@@ -57,7 +58,8 @@ class _History:
         self.keys = Index()
         """Misses that left an entry in JAX's caches."""
         self.raised = Index()
-        self.programs: set[str] = set()
+        self.programs: dict[str, Miss] = {}
+        """The latest miss that gave each program, by its hash."""
         self.bodies: dict[str, Function] = {}
         self.unfinished = Unfinished()
         self.begun = False
@@ -135,7 +137,7 @@ class Judge:
             history.keys.add(miss)
             history.unfinished.add(miss)
             if miss.program is not None:
-                history.programs.add(miss.program.hash)
+                history.programs[miss.program.hash] = miss
         elif miss.id not in self._verdicts and not verdict.repeat:
             history.raised.add(miss)
         self._traces += miss.inner
@@ -155,10 +157,16 @@ class Judge:
             return replace(before, miss=miss, repeat=True, follows=follows)
         if near is None:
             return self._first(miss, history)
+        near = _of_same_program(near, miss, history)
         passed = rules.passed_differently(near.miss, miss)
         found = precedence.by_precedence(compare(near.miss, miss), passed)
         if unseen.hides_changes(miss, near.miss):
             return self._unknown(miss, near.miss, found)
+        if miss.derived is not None and any(map(_is_derived_input, found)):
+            # Derived with respect to other arguments, so that it gets other values from JAX.
+            how = Detail(How.DERIVED_AGAIN)
+            first = Cause.FIRST_TRACE
+            return concluded(self._listings, miss, None, (), first, how, repeat=True)
         if (cause := precedence.cause_of(found[:1], passed)) is not Cause.UNKNOWN:
             return concluded(self._listings, miss, near.miss, found, cause)
         a, b = near.miss.function, miss.function
@@ -295,6 +303,24 @@ def _same_entry(near: Nearest | None, miss: Miss) -> bool:
 def _exact(index: Index, miss: Miss) -> Miss | None:
     near = index.nearest(miss) if len(index) else None
     return near.miss if near is not None and _same_entry(near, miss) else None
+
+
+def _of_same_program(near: Nearest, miss: Miss, history: _History) -> Nearest:
+    """For a derived program, what gave the same one before.
+
+    JAX derives one for each set of arguments that are differentiated, which no key shows.
+    """
+    if miss.derived is None or miss.program is None or near.miss.program is None:
+        return near
+    same = history.programs.get(miss.program.hash)
+    if same is None or near.miss.program.hash == miss.program.hash or same.key != miss.key:
+        return near
+    return near._replace(miss=same, distance=Distance(0, 0))
+
+
+def _is_derived_input(change: Change) -> bool:
+    """Whether an input of a derived program that has no name of the user's came or went."""
+    return change.component is Component.TREE and str(change.path).startswith("args[")
 
 
 def _is_derived(miss: Miss, near: Miss, history: _History) -> bool:

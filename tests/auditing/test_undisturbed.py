@@ -11,6 +11,7 @@ import functools
 import logging
 import queue
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -27,7 +28,7 @@ import numpy as np
 import pytest
 
 import retrace
-from retrace.auditing import comparison
+from retrace.auditing import comparison, time_limit
 from tests.auditing import writing
 
 pytestmark = pytest.mark.drawn
@@ -346,6 +347,25 @@ def test_nothing_is_shown_or_kept_alive(capsys: pytest.CaptureFixture[str]) -> N
     function = weakref.ref(prints)
     del prints
     assert function() is None
+
+
+def test_a_time_limit_where_no_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any) -> int:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    def never_ends() -> None:
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(time_limit, "start_new_thread", refuses)
+    before = signal.getsignal(signal.SIGALRM)
+    assert time_limit.limited(5.0, lambda: 7) == 7
+    with pytest.raises(time_limit.TooSlowError):
+        time_limit.limited(0.05, never_ends)
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    with pytest.raises(ZeroDivisionError):
+        time_limit.limited(5.0, lambda: 1 / 0)
 
 
 def test_several_audits_show_when_it_changed(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from retrace.model.advice import (
     CastNumber,
     InjectHyperparams,
     JitAndPass,
+    JitForEach,
     JitOnce,
     LeaveOutValue,
     PassHeld,
@@ -326,3 +327,140 @@ def test_numbers_that_follow_a_size_are_said_to(judge_all: JudgeAll) -> None:
     assert "numbers" in str(said["draws"])
     assert "only its arguments" in str(said["<lambda>"])
     assert "numbers" not in str(said["<lambda>"])
+
+
+SCHEDULE = {"lr": 0.1}
+
+
+def test_what_the_function_reads_beside_a_static_number(ran: Run) -> None:
+    @partial(jax.jit, static_argnames="lr")
+    def step(w: Any, lr: float) -> Any:
+        return w - lr * (w + SCHEDULE["lr"] * jnp.sin(w))
+
+    @jax.jit
+    def once(w: Any, lr: Any, read: Any) -> Any:
+        return w - lr * (w + read * jnp.sin(w))
+
+    def program() -> Any:
+        w, found = jnp.ones(3), list[Any]()
+        for rate in (0.1, 0.05, 0.025):
+            SCHEDULE["lr"] = rate
+            w = step(w, lr=rate)
+            found.append(np.asarray(w))
+        return found
+
+    def changed() -> Any:
+        w, found = jnp.ones(3), list[Any]()
+        for rate in (0.1, 0.05, 0.025):
+            w = once(w, rate, rate)
+            found.append(np.asarray(w))
+        return found
+
+    before, verdicts = ran(program)
+    fixes = told(verdicts, ToArgument)
+    assert len(fixes) == 2
+    assert {(fix.paths, fix.read_too, fix.sure) for fix in fixes} == {
+        (("lr",), ("SCHEDULE['lr']",), "clear")
+    }
+    after, verdicts = ran(changed)
+    np.testing.assert_array_equal(before, after)
+    assert calls(verdicts) == 1
+
+
+class Net:
+    """Reads a rate that is set between its calls."""
+
+    def __init__(self) -> None:
+        self.rate = 0.0
+
+    def apply(self, x: Any) -> Any:
+        return (x * (1 - self.rate)).sum(0)
+
+
+def test_what_the_function_reads_beside_a_size_is_asked(ran: Run) -> None:
+    net = Net()
+    apply = jax.jit(net.apply)
+
+    def program() -> None:
+        for n in range(3):
+            net.rate = 0.1 * n
+            apply(np.ones((2 + n, 3), np.float32))
+
+    fixes = [one.fix for one in ran(program)[1] if one.fix is not None and one.fix.read_too]
+    assert len(fixes) == 2
+    assert {(fix.read_too, fix.sure) for fix in fixes} == {(("self.rate",), "ask")}
+
+
+def block(x: Any, k: float) -> Any:
+    return x * k
+
+
+def test_what_a_helper_closes_over_has_a_name(ran: Run) -> None:
+    def model(k: float, *, again: bool) -> Any:
+        inner = jax.checkpoint(block) if again else block  # pyright: ignore[reportPrivateImportUsage]
+
+        def forward(x: Any) -> Any:
+            return inner(x, k)
+
+        return forward
+
+    forward: Any = None
+
+    def program() -> None:
+        nonlocal forward
+        for k, again in ((1.0, False), (0.5, False), (0.5, True), (0.25, True)):
+            forward = model(k, again=again)
+            jax.jit(lambda x: forward(x).sum())(rows)
+
+    fixes = told(ran(program)[1], JitForEach)
+    assert len(fixes) == 3
+    assert {(fix.paths, fix.traced) for fix in fixes} == {(("forward.inner",), ("forward.k",))}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Compared by all of its numbers."""
+
+    lr: float
+    decay: float
+
+
+def test_all_numbers_of_one_object_are_passed(ran: Run) -> None:
+    @partial(jax.jit, static_argnames="rates")
+    def loss(w: Any, rates: Rates) -> Any:
+        return rates.lr * w.sum() + rates.decay * (w**2).sum()
+
+    @jax.jit
+    def once(w: Any, lr: Any, decay: Any) -> Any:
+        return lr * w.sum() + decay * (w**2).sum()
+
+    settings = [(lr, decay) for decay in (0.0, 0.1, 0.2) for lr in (0.1, 1.1)]
+    w = jnp.ones(4)
+    before, verdicts = ran(lambda: [loss(w, Rates(*own)) for own in settings])
+    assert {fix.paths for fix in told(verdicts, ToArgument)} == {("rates.lr", "rates.decay")}
+    after, verdicts = ran(lambda: [once(w, *own) for own in settings])
+    np.testing.assert_array_equal(before, after)
+    assert calls(verdicts) == 1
+
+
+class Layout:
+    """Cannot be passed."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+
+
+def test_a_function_that_another_cause_shows_over_something_else(ran: Run) -> None:
+    def make(layout: Layout) -> Any:
+        @jax.jit
+        def step(x: Any) -> Any:
+            return x.reshape(layout.parts, -1).sum()
+
+        return step
+
+    def program() -> None:
+        for parts, n in ((4, 8), (4, 8), (2, 6)):
+            make(Layout(parts))(np.ones(n, np.float32))
+
+    verdicts = ran(program)[1]
+    assert not told(verdicts, JitOnce)  # the first two are the same, the third is not
