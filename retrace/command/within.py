@@ -12,7 +12,7 @@ import os
 import sys
 
 from retrace.command.children import Children
-from retrace.failure import contain
+from retrace.failure import contain, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ def record(
             on_import.PROCESS = _PROCESS
             on_import.start_quietly(directory, on_import.Attempt(*attempt))
 
-    def close() -> None:
-        if os.getpid() != _PROCESS:
-            return
+    def summarise() -> None:
         try:
             with apart:
                 from retrace.command.closing import close as close_recording
@@ -117,6 +115,16 @@ def record(
                 )
         except KeyboardInterrupt:
             pass  # the user does not want to wait for the summary
+
+    def failed_to_close(error: Exception) -> None:
+        # It cannot import anything, as without a free file descriptor.
+        if not quiet:
+            say(f"retrace: no summary of this recording: {type(error).__name__}: {error}")
+
+    def close() -> None:
+        if os.getpid() != _PROCESS:
+            return
+        contain(failed_to_close, summarise)
         if getattr(sys, "last_type", None) is KeyboardInterrupt:
             _interrupt()
 

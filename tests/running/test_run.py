@@ -136,6 +136,20 @@ def test_a_program_that_never_imports_jax_leaves_no_recording(tmp_path: Path) ->
     assert (tmp_path / ".retrace").exists() and not recordings(tmp_path)
 
 
+@pytest.mark.parametrize("quiet", [False, True], ids=["told", "quiet"])
+def test_a_program_that_ends_without_descriptors(tmp_path: Path, quiet: bool) -> None:
+    (tmp_path / "program.py").write_text(
+        "import resource, jax\n"
+        "jax.jit(lambda x: x * 2)(1.0)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
+        "print('ok')\n"
+    )
+    done = retrace("run", *["--quiet"] * quiet, "program.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ok\n")
+    assert done.stderr.count("\n") == (not quiet)
+    assert "Traceback" not in done.stderr
+
+
 def test_quiet_prints_nothing(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_PROGRAM)
     done = retrace("run", "-q", "train.py", cwd=tmp_path)
