@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from retrace.compare.values import differences, of_array, places
+from retrace.compare.values import Difference, differences, of_array, places
 from retrace.model import ENCLOSING, JSON, Change, HeldChange, Value, ValueChange
 from retrace.reason.evidence import values_of
 
@@ -39,12 +39,16 @@ def field_changes(change: Change, *, whole: bool = True) -> tuple[ValueChange, .
     found = differences(old, new)
     if any(one.kind != "changed" or not one.path for one in found):
         return ()
-    return tuple(
-        change._replace(
-            path=f"{change.path}{one.path}", old=_side(one.old), new=_side(one.new), exact=True
-        )
-        for one in found
-    )
+    return tuple([_field(change, one, old, new) for one in found])
+
+
+def _field(change: ValueChange, found: Difference, old: Value, new: Value) -> ValueChange:
+    """The change of one field, with a host array as a whole."""
+    path = of_array(found.path, found.old, found.new)
+    sides = _side(found.old), _side(found.new)
+    if path != found.path:
+        sides = _array(old.data, found.place[:-1]), _array(new.data, found.place[:-1])
+    return change._replace(path=f"{change.path}{path}", old=sides[0], new=sides[1], exact=True)
 
 
 def known_fields(change: HeldChange) -> tuple[HeldChange, ...]:
