@@ -69,6 +69,8 @@ def made_again(evidence: Evidence) -> Advice:
         return _passing_partial(function, held, program)
     # Nothing in an equal program depends on the values that differ.
     is_read = bool(held.functions) or program is None or program.kind != "identical"
+    if held.found and not held.arrays and _only_calls_back(program):
+        return JitOnce(name=name, what=what, calls_back=True, proof=Proof.MEANING)
     if _captures_more(held, program) or (held.found and is_read):
         if function.in_library and held.found:
             return _kept_for_each(function, what, held, program)
@@ -81,7 +83,7 @@ def made_again(evidence: Evidence) -> Advice:
         name=name,
         what=what,
         renames=program is not None and program.returns_others,
-        calls_back=program is not None and not program.hashes_differ and program.calls_back,
+        calls_back=_only_calls_back(program),
         unread=tuple(name for name in held.names if name not in held.alike),
         reads=may_change((function,)),
         unknown=_read_in_part(function) if differs else (),
@@ -246,6 +248,11 @@ def _is_object(value: Value) -> bool:
     )
 
 
+def _only_calls_back(program: Comparison | None) -> bool:
+    """Whether what differs can only be in functions that the program calls back."""
+    return program is not None and not program.hashes_differ and program.calls_back
+
+
 def _may_differ(program: Comparison | None) -> bool:
     """Whether the program is different, or may well be."""
     return program is not None and not program.is_wasted
@@ -260,7 +267,11 @@ def _computes(held: Held, program: Comparison | None) -> bool:
 
 def is_traced(program: Comparison | None) -> bool:
     # A value that decides a shape, an `if`, a `for` or the bounds of a slice cannot be traced.
-    return program is None or (program.kind in (None, "constants-only") and not program.fixed)
+    if program is None:
+        return True
+    # One that names a result, such as a key of a dict, cannot either.
+    fixed = program.fixed or program.names_results
+    return program.kind in (None, "constants-only") and not fixed
 
 
 def _is_resized(held: Held, program: Comparison | None) -> bool:

@@ -76,6 +76,14 @@ class Comparison:
         return old.results != new.results
 
     @property
+    def names_results(self) -> bool:
+        """Whether they return what they compute under other names, and may differ in more."""
+        old, new = (
+            None if miss.program is None else miss.program.results for miss in self._misses
+        )
+        return old is not None and new is not None and old != new
+
+    @property
     def counts_differ(self) -> bool:
         """Whether one program has more equations than the other."""
         old, new = (miss.program for miss in self._misses)

@@ -55,7 +55,7 @@ def avoidable(
     kind = program.kind
     if kind == "constants-only" and (all(map(is_amount, values)) or _constants(values, program)):
         # If an array cannot go there, another operation is needed (`jax.lax.dynamic_slice`).
-        return None if program.fixed else "yes"
+        return None if program.fixed or program.names_results else "yes"
     if program.returns_others:
         return None
     return "no" if kind == "different" and not program.differs_in_prints else None
@@ -85,6 +85,8 @@ def advice(evidence: Evidence) -> Advice | None:
 def _as_arguments(
     changes: tuple[Change, ...], values: Sequence[Change], program: Comparison
 ) -> Advice | None:
+    if program.names_results:
+        return FewValues(paths=_paths(values), why="results")
     constants = _constants(values, program)
     amounts = constants or [value for value in values if is_amount(value)]
     if not constants and len(amounts) < len(values):
