@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrace.jax_internals import losses
+from retrace.jax_internals.names_frames import BINDING
 from retrace.jax_internals.row import attribute, field, frame, local, text
 
 INFER = attribute("jax._src.pjit", "_infer_params_cached", losses.AUDITS)
@@ -20,13 +21,14 @@ REDUCTION = attribute(
     said="An audit does not find what functions passed to lax.reduce or closure_convert read.",
 )
 """A cache that keeps the function whose program it holds; all such caches have the same class."""
-BINDING = frame(
-    "jax._src.core.Primitive.bind",
+BINDING_TRACE = local(
+    BINDING,
+    "prev_trace",
     None,
+    since="0.9",
     until="0.11",
     said="An audit counts in `retrace.counts()` where it traces the body of a `shard_map`.",
 )
-BINDING_TRACE = local(BINDING, "prev_trace", None, since="0.9", said=BINDING.said)
 RESULT_PATHS = field("jax._src.core.DebugInfo", "result_paths", losses.AUDITS)
 _RETURNED = "An audit does not find other keys, classes and static values that functions return."
 RETURNED_TREE = field("jax._src.flattree.FlatTree", "tree", None, since="0.11", said=_RETURNED)

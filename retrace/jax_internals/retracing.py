@@ -29,6 +29,7 @@ from jax.tree_util import PyTreeDef
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_audit as at
 from retrace.jax_internals.calls import is_staging, stages
+from retrace.jax_internals.names_frames import BINDING
 from retrace.jax_internals.names_hooks import TEST_SLOT, TRACE, TRACE_BEFORE
 from retrace.jax_internals.names_values import CONTEXT, DEBUG_INFO, STATES, TRACE_CONTEXT, WRAPPED
 from retrace.jax_internals.row import resolve
@@ -289,7 +290,7 @@ def _is_staging() -> bool:
     if is_staging() or getattr(CONTEXT.get(), "trace", CONTEXT) is None:
         return True
     # Before jax 0.11, an operation is put into a program while its own body is not traced yet.
-    code = at.BINDING.get() if at.BINDING_TRACE.there() else None
+    code = BINDING.get() if at.BINDING_TRACE.there() else None
     frame = sys._getframe(1) if code is not None else None
     while frame is not None and frame.f_code is not code:
         frame = frame.f_back

@@ -24,7 +24,7 @@ def pattern(found: Pattern) -> str:
         case Pattern.EQUAL_BUT_NOT_THE_SAME:
             return "same contents, different object"
         case Pattern.GROWS_BY_ONE:
-            return "grows by one: every call has a new shape"
+            return "grows by one: each new size is one more"
         case Pattern.LAST_PARTIAL_BATCH:
             return "last partial batch: the dataset size is not a multiple of the batch size"
         case Pattern.MANY_SIZES:

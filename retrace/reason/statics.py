@@ -110,7 +110,12 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     if held := _held_arrays(evidence, first):
         of = type_name(types_of(first)[1]).rpartition(".")[2]
         return PassHeld(paths=paths, held=held, of=of, unsure=True, proof=Proof.MEANING)
-    shapes = evidence.program is not None and evidence.program.kind == "shapes-only"
+    # Where an array has another size as well, that alone may be why.
+    shapes = (
+        evidence.program is not None
+        and evidence.program.kind == "shapes-only"
+        and Component.SHAPE not in evidence.components
+    )
     found = [change for each in own for change in (field_changes(each) or (each,))]
     calls_back = evidence.program is not None and evidence.program.calls_back
     if all(types_of(change) == ("bool", "bool") for change in found):

@@ -87,6 +87,9 @@ def _as_arguments(
 ) -> Advice | None:
     if program.names_results:
         return FewValues(paths=_paths(values), why="results")
+    if any(map(_is_of_another_length, values)):
+        # As an argument, a tuple of another length is another key.
+        return FewValues(paths=_paths(values), why="program")
     constants = _constants(values, program)
     amounts = constants or [value for value in values if is_amount(value)]
     if not constants and len(amounts) < len(values):
@@ -113,6 +116,11 @@ def _as_arguments(
         unread=_paths([v for v in values if v not in amounts]) if constants else (),
         proof=Proof.MEANING if program.fixed else Proof.CONSTANTS,
     )
+
+
+def _is_of_another_length(value: Change) -> bool:
+    sides = [side.data for side in values_of(value) if side is not None]
+    return len({len(cast(list[object], one)) for one in sides if isinstance(one, list)}) > 1
 
 
 def _optimizer(changes: tuple[Change, ...], amounts: Sequence[Change]) -> tuple[str, str] | None:
