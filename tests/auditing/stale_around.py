@@ -14,6 +14,7 @@ import fractions
 from collections.abc import Iterator
 from typing import Any
 
+import chex
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -196,3 +197,11 @@ def a_converted_closure() -> Iterator[Any]:
     jitted = jax.jit(f)
     yield lambda: jitted(x)
     rates.k = 2.0
+
+
+@stale
+def a_function_whose_traces_are_limited() -> Iterator[Any]:
+    it = held(k=2.0)
+    f = jax.jit(chex.assert_max_traces(lambda x: x * it.k, n=1))
+    yield lambda: f(x)
+    it.k = 3.0

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -349,6 +350,17 @@ def test_nothing_is_shown_or_kept_alive(capsys: pytest.CaptureFixture[str]) -> N
     assert function() is None
 
 
+def test_limits_on_traces_count_as_before() -> None:
+    limited = jax.jit(chex.assert_max_traces(lambda x: x * 2, n=2))
+    with retrace.recording():
+        limited(jnp.ones(3))
+        retrace.audit()
+        limited(jnp.ones(4))
+        with pytest.raises(AssertionError):
+            limited(jnp.ones(5))
+    jax.clear_caches()  # the trace that raised left a program without its arguments
+
+
 def test_a_time_limit_where_no_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: Any) -> int:
         raise RuntimeError("can't create new thread at interpreter shutdown")
@@ -377,7 +389,7 @@ def test_several_audits_show_when_it_changed(tmp_path: Path) -> None:
         retrace.audit()
         holder.rate = 0.25
         third = retrace.audit()
-    assert not first
+    assert not first, str(first)
     (found,) = third
     assert (found.since - found.before, found.reads[0]["new"]) == (1, 0.25)
 

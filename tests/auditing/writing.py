@@ -261,6 +261,16 @@ def _note(path: str) -> None:
 
 
 @writing
+def by_a_helper_into_the_interpreter(x: Any) -> Any:
+    _deepen()
+    return x
+
+
+def _deepen() -> None:
+    sys.setrecursionlimit(sys.getrecursionlimit())
+
+
+@writing
 def by_a_library(x: Any) -> Any:
     np.ones(1).tofile(folder / "array")
     random.choice([noted])()
@@ -285,9 +295,7 @@ def past_what_catches_everything(x: Any) -> Any:
 
 @writing
 def below_the_files_of_python(x: Any) -> Any:
-    file = os.open(folder / "low", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-    random.choice([os.write])(file, b"+")
-    os.close(file)
+    os.close(random.choice([os.open])(folder / "low", os.O_CREAT | os.O_WRONLY))
     return x
 
 

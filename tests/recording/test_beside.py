@@ -26,6 +26,7 @@ from retrace.model.advice import (
     Advice,
     CastCarry,
     CastNumber,
+    FewValues,
     InjectHyperparams,
     JitAndPass,
     JitForEach,
@@ -395,6 +396,9 @@ def block(x: Any, k: float) -> Any:
     return x * k
 
 
+forward: Any = None
+
+
 def test_what_a_helper_closes_over_has_a_name(ran: Run) -> None:
     def model(k: float, *, again: bool) -> Any:
         inner = jax.checkpoint(block) if again else block  # pyright: ignore[reportPrivateImportUsage]
@@ -404,10 +408,8 @@ def test_what_a_helper_closes_over_has_a_name(ran: Run) -> None:
 
         return forward
 
-    forward: Any = None
-
     def program() -> None:
-        nonlocal forward
+        global forward
         for k, again in ((1.0, False), (0.5, False), (0.5, True), (0.25, True)):
             forward = model(k, again=again)
             jax.jit(lambda x: forward(x).sum())(rows)
@@ -443,24 +445,38 @@ def test_all_numbers_of_one_object_are_passed(ran: Run) -> None:
     assert calls(verdicts) == 1
 
 
-class Layout:
-    """Cannot be passed."""
-
-    def __init__(self, parts: int) -> None:
-        self.parts = parts
-
-
 def test_a_function_that_another_cause_shows_over_something_else(ran: Run) -> None:
-    def make(layout: Layout) -> Any:
+    def make(parts: int) -> Any:
         @jax.jit
         def step(x: Any) -> Any:
-            return x.reshape(layout.parts, -1).sum()
+            return x.reshape(parts, -1).sum()
 
         return step
 
     def program() -> None:
         for parts, n in ((4, 8), (4, 8), (2, 6)):
-            make(Layout(parts))(np.ones(n, np.float32))
+            make(parts)(np.ones(n, np.float32))
 
     verdicts = ran(program)[1]
     assert not told(verdicts, JitOnce)  # the first two are the same, the third is not
+    assert [(*fix.traced, *fix.static) for fix in told(verdicts, JitAndPass)] == [("parts",)]
+
+
+def test_a_number_that_names_a_result_is_not_passed(ran: Run) -> None:
+    @partial(jax.jit, static_argnames="layer")
+    def probe(w: Any, layer: int) -> Any:
+        return {layer: (w * layer).sum()}
+
+    verdicts = ran(lambda: [probe(rows, layer) for layer in (1, 2, 3)])[1]
+    assert not told(verdicts, ToArgument)
+    assert {fix.why for fix in told(verdicts, FewValues)} == {"results"}
+
+
+def test_a_tuple_of_another_length_is_not_passed(ran: Run) -> None:
+    @partial(jax.jit, static_argnames="words")
+    def encode(x: Any, words: tuple[int, ...]) -> Any:
+        return (x * len(words) + words[0]).sum()
+
+    verdicts = ran(lambda: [encode(rows, tuple(range(n, 2 * n))) for n in (3, 4, 5)])[1]
+    assert not told(verdicts, ToArgument)
+    assert len(told(verdicts, FewValues)) == 2

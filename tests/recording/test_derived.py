@@ -65,3 +65,25 @@ def test_each_of_its_programs_is_compared_with_its_own(judge_all: JudgeAll) -> N
     assert {type(one.fix) for one in again} == {JitOnce}
     assert {one.program_change for one in again} == {"identical"}
     assert {one.avoidable for one in again} == {"yes"}
+
+
+def test_what_jax_passes_to_a_backward_program_is_in_no_step(judge_all: JudgeAll) -> None:
+    jax.clear_caches()
+
+    class Solver:
+        def __init__(self) -> None:
+            self.step = jax.jit(self.update)
+
+        def update(self, x: Any, h: Any) -> Any:
+            return jnp.tanh(x - 0.1 * (x**3 + h))
+
+        def run(self, h: Any) -> Any:
+            x = jnp.ones(4)
+            for _ in range(3):
+                x = self.step(x, h)
+            return x.sum()
+
+    recording, verdicts = judge_all(lambda: [jax.grad(Solver().run)(h) for h in (0.1, 0.2, 0.3)])
+    steps = plan(recording, verdicts).steps
+    paths = [path for step in steps for change in step.proposal.changes for path in change.paths]
+    assert steps and not [path for path in paths if path.startswith("args[")]
