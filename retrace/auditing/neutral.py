@@ -71,7 +71,8 @@ def undisturbed() -> Generator[None]:
             with warnings.catch_warnings():
                 pass  # which tells `warnings` that they have changed
         for counts, before in counted:
-            _restore(counts, before)
+            for key in [*counts]:
+                counts[key] = before.get(key, 0)
         _restore_registries(registries)
         _restore(known, once)
         random.setstate(state)
@@ -157,7 +158,7 @@ def _restore_registries(before: dict[str, dict[Any, Any]]) -> None:
             _restore(known, before.get(name, {}))
 
 
-def _restore(known: MutableMapping[Any, Any], before: dict[Any, Any]) -> None:
-    if dict(known) != before:
+def _restore(known: dict[Any, Any], before: dict[Any, Any]) -> None:
+    if known != before:
         known.clear()
         known.update(before)

@@ -7,6 +7,7 @@ Python's audit hooks would hear all of it, but cannot be removed again.
 from __future__ import annotations
 
 import builtins
+import functools
 import io
 import os
 import socket
@@ -31,10 +32,15 @@ def withheld() -> Generator[None]:
     """Raise ActsError in this thread instead of acting outside."""
     here = get_ident()
     found: list[str] = []
+    is_over = False
 
     def instead(original: Any, name: str, acts: Callable[..., bool] | None) -> Any:
+        @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() == here and (acts is None or acts(*args, **kwargs)):
+            # A module that is imported meanwhile may keep it, as by `from os import rename`.
+            if is_over or get_ident() != here:
+                return original(*args, **kwargs)
+            if acts is None or acts(*args, **kwargs):
                 found.append(name)
                 raise ActsError(name)
             return original(*args, **kwargs)
@@ -53,6 +59,7 @@ def withheld() -> Generator[None]:
         if found:  # and the function went on after it
             raise ActsError(found[0])
     finally:
+        is_over = True
         for owner, attribute, before, ours in reversed(undo):
             if getattr(owner, attribute) is not ours:
                 continue

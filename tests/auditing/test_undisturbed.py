@@ -10,6 +10,7 @@ import contextvars
 import functools
 import gc
 import logging
+import os
 import queue
 import random
 import signal
@@ -349,6 +350,24 @@ def test_nothing_is_shown_or_kept_alive(capsys: pytest.CaptureFixture[str]) -> N
     function = weakref.ref(prints)
     del prints
     assert function() is None
+
+
+def test_what_kept_a_function_that_was_withheld_has_it_afterwards(tmp_path: Path) -> None:
+    kept: list[Any] = []
+    keep = kept.append
+
+    def f(x: Any) -> Any:
+        random.choice([keep])(os.truncate)  # as an import of a module may
+        return x
+
+    with retrace.recording():
+        jax.jit(f)(x)
+        retrace.audit(effects=False)
+    assert len(kept) == 2
+    for truncate in kept:
+        (tmp_path / "file").write_text("all")
+        truncate(tmp_path / "file", 1)
+        assert (tmp_path / "file").read_text() == "a"
 
 
 def test_limits_on_traces_count_as_before() -> None:
