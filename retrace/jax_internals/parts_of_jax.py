@@ -77,7 +77,11 @@ def is_boundary(code: CodeType) -> bool:
 
 def takes_apart(code: CodeType) -> bool:
     """Whether the purpose of a JAX frame is to flatten or unflatten pytrees."""
-    return code.co_name.startswith(_FLATTENING) and part_of(code) is Part.PYTREES
+    name = code.co_name
+    # Until jax 0.8 the traced function itself runs below these.
+    if not name.startswith(_FLATTENING) or name.startswith("flatten_fun"):
+        return False
+    return part_of(code) is Part.PYTREES
 
 
 def part_of(code: CodeType) -> Part | None:
