@@ -52,9 +52,9 @@ def _partial_pair(history: History) -> tuple[Column, Column] | None:
 
 
 def _are_together(history: History, first: Column, second: Column) -> bool:
-    """Whether all calls have both arrays: one that is missing has no size to choose."""
+    """Whether some call has both arrays, not the one in place of the other."""
     both = {first.parts[0].path, second.parts[0].path}
-    return all(both <= {leaf.path for leaf in row.miss.key.leaves} for row in history.rows)
+    return any(both <= {leaf.path for leaf in row.miss.key.leaves} for row in history.rows)
 
 
 def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
