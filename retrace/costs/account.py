@@ -105,7 +105,7 @@ class Account(NamedTuple):
     def foreign(self) -> Sequence[Kernel]:
         """What XLA attributes to lines that are not in the program.
 
-        JAX caches the traces of its own functions. Before 0.7, their lines are those of
+        JAX caches the traces of its own functions. Before 0.9, their lines are those of
         whichever program called them first.
         """
         return [one for one in self._all() if self._is_foreign(one)]
@@ -114,7 +114,7 @@ class Account(NamedTuple):
         return () if self.compiling is None else by_line(self.compiling.kernels)
 
     def _is_foreign(self, one: Kernel) -> bool:
-        return bool(self.own) and not one.function and (one.file, one.line) not in self.own
+        return bool(self.own) and (one.file, one.line) not in self.own
 
     @property
     def rest(self) -> float:

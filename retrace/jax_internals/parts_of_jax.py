@@ -33,6 +33,11 @@ _CONTROL_FLOW = "lax/control_flow/"
 _BOUNDARY = frozenset(("trace_to_jaxpr_dynamic", "trace_to_jaxpr"))
 """Where the trace of a program begins."""
 _BACKWARD = frozenset(("backward_pass", "backward_pass2", "backward_pass3"))
+_TRANSPOSES = _BACKWARD | {
+    *("linear_transpose", "linear_transpose2", "bilinear_transpose", "call_transpose"),
+    *("call_transpose_fancy", "map_transpose", "accum", "freeze", "ct_check"),
+}
+"""Those, and what only they call."""
 _FLATTENING = (
     *("tree_flatten", "tree_unflatten", "tree_leaves", "tree_structure", "treedef_"),
     *("flatten", "unflatten", "default_registry_flatten", "_generate_key_paths"),
@@ -94,6 +99,6 @@ def part_of(code: CodeType) -> Part | None:
     if within.startswith(_CONTROL_FLOW):
         return Part.CONTROL_FLOW
     found = _FILES.get(within)
-    if found is Part.DIFFERENTIATION and name in _BACKWARD:
+    if found is Part.DIFFERENTIATION and name in _TRANSPOSES:
         return Part.TRANSPOSITION
     return found

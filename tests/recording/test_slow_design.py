@@ -191,7 +191,8 @@ def test_what_is_done_for_the_whole_is_told_on_the_line_of_nearly_all(of: Of) ->
     account = of(lambda: jax.jit(small).lower(1.0), "small")
 
     def told(*kernels: Kernel) -> Account:
-        return account._replace(compiling=Compiling(passes, kernels))
+        own = frozenset((one.file, one.line) for one in kernels)
+        return account._replace(compiling=Compiling(passes, kernels), own=own)
 
     one = told(few, many)
     assert one.rest == 6.0 and sum(step.seconds for step in one.code) == 2.0
@@ -217,7 +218,7 @@ def test_functions_of_jax_that_another_program_called_first(of: Of) -> None:
     lines = Path(HERE).read_text(encoding="utf-8").splitlines()
     assert found.lines
     assert all(lines[one.line - 1].endswith("# called") for one in found.lines)
-    assert bool(found.foreign) is (jax.__version_info__ < (0, 7))
+    assert bool(found.foreign) is (jax.__version_info__ < (0, 9))
 
 
 def test_garbage_that_is_collected_in_a_trace_is_told_as_that() -> None:
