@@ -53,7 +53,7 @@ def and_pass(advice: model.JitAndPass) -> str:
         through = "" if advice.functions else ", also through what it calls,"
         return (
             f"{_once(advice)}, and pass {also}the arrays that {who} {read}{through} as "
-            f"arguments{kept}{_of_one_size(advice)}"
+            f"arguments{kept}{_of_one_size(advice)}{UNEXPLAINED if advice.unexplained else ''}"
         )
     ways = (
         [f"pass {names(traced)} as {arguments(traced)}{_unmapped(advice)}{_kept_outside(advice)}"]

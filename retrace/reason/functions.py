@@ -114,6 +114,7 @@ def _passing_captured(
     """Pass what it captures or reads: captured at the first call, it would stay as it was."""
     if not _captures_more(held, program):
         return _passing(function, what, held, program)
+    unexplained = _has_other_numbers(held, program)
     return JitAndPass(
         name=function.name,
         what=what,
@@ -122,6 +123,8 @@ def _passing_captured(
         reads=True,
         functions=tuple(held.functions),
         resized=_is_resized(held, program),
+        unexplained=unexplained,
+        proof=Proof.MEANING if unexplained else Proof.KEY,
     )
 
 
@@ -149,7 +152,8 @@ def _passing(
     numbers = [name for name in held.numbers if not is_below(name, inject)]
     proof = Proof.CONSTANTS if traced and held.parts and not held.plain else Proof.KEY
     computed = traced and bool(numbers) and _computes(held, program)
-    unexplained = _is_unexplained(held, program) or (computed and bool(held.partly_known))
+    in_part = held.partly_known or _read_in_part(function)
+    unexplained = _is_unexplained(held, program) or (computed and bool(in_part))
     return JitAndPass(
         name=function.name,
         what=what,
@@ -171,6 +175,13 @@ def _is_unexplained(held: Held, program: Comparison | None) -> bool:
     if program is None or program.kind not in ("constants-only", "different"):
         return False
     return program.hashes_differ and all(map(looks_the_same, held.parts.values()))
+
+
+def _has_other_numbers(held: Held, program: Comparison | None) -> bool:
+    """Whether the program holds other numbers, and nothing but arrays is known to differ."""
+    if program is None or program.kind != "constants-only" or not program.hashes_differ:
+        return False
+    return not held.numbers and not held.plain
 
 
 def _captures_more(held: Held, program: Comparison | None) -> bool:

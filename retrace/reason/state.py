@@ -91,9 +91,15 @@ def suspects(
 ) -> tuple[HeldChange, ...]:
     """Other changes outside the function that may be the reason.
 
-    If the program differs only in constants, no other number can be the reason.
+    If the program differs only in constants, a whole number that is none of them may be a counter
+    of its traces. From another number Python may have computed them.
     """
     # Asking for the kind compares the programs.
     if not others or program is None or program.kind != "constants-only":
         return others
-    return tuple([change for change in others if not is_number(change)])
+    return tuple([change for change in others if not _is_counted(change)])
+
+
+def _is_counted(change: HeldChange) -> bool:
+    sides = (change.old, change.new)
+    return is_number(change) and all(side is None or side.type == "int" for side in sides)
