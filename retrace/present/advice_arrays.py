@@ -14,6 +14,7 @@ _NUMPY = frozenset(
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     )
 )
+_PLACED = "`jax.device_put` with that device or sharding: without one it stays uncommitted"
 
 
 def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case each
@@ -106,6 +107,8 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             both = f": {_of_dtypes(dtypes)}" if dtypes else ""
             each = f"each of {who}" if many and not dtypes else who
             text = f"give {each} one dtype at every call{both}"
+            if advice.python and _fractional(dtypes):
+                text += ", as a Python number (`1.0` for `1`; `np.float32(1)` is another key)"
             if not asks:
                 return text
             choose = "compare them" if _fractional(dtypes) else "choose the one you mean"
@@ -140,12 +143,11 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case model.PlaceFirst(later=True):
             they = "they were" if many else "it was"
-            return f"place {who} at this call where {they} at the first (`jax.device_put`)"
+            return f"place {who} at this call where {they} at the first ({_PLACED})"
         case model.PlaceFirst():
             they = "they" if many else "it"
             return (
-                f"before the first call, place {who} where {they} will be later "
-                "(`jax.device_put`)"
+                f"before the first call, place {who} where {they} will be later ({_PLACED})"
             )
         case _:
             return None

@@ -119,7 +119,20 @@ def dtype(evidence: Evidence) -> Advice | None:
     listings = None if evidence.program is None else evidence.program.listings()
     same = listings is not None and keeps_types(evidence.program)
     proof = Proof.KEY if same else Proof.MEANING
-    return OneDtype(paths=_paths(own), dtypes=both, proof=proof)
+    return OneDtype(paths=_paths(own), dtypes=both, python=_are_python(evidence), proof=proof)
+
+
+def _are_python(evidence: Evidence) -> bool:
+    """Whether what has another dtype looks like a Python number in both calls."""
+    if evidence.nearest is None:
+        return False
+    found = {one.path for one in evidence.changes if isinstance(one, DtypeChange)}
+    return all(
+        leaf.weak_type and not leaf.shape and not leaf.committed
+        for miss in (evidence.nearest, evidence.miss)
+        for leaf in miss.key.leaves
+        if leaf.path in found
+    )
 
 
 def sharding(evidence: Evidence) -> Advice:

@@ -123,6 +123,9 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     if sizes := [change for change in found if numbers(change) in _resized(evidence)]:
         rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
         return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
+    if shapes and (sizes := [change for change in found if is_numeric(change)]):
+        rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
+        return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
     if evidence.program is not None and evidence.program.kind == "repeated":
         return FewValues(paths=_paths(found), why="program")  # perhaps a Python loop over it
     if shapes or calls_back or not all(map(is_amount, found)):
@@ -320,6 +323,10 @@ def _explaining(own: list[_Change], evidence: Evidence) -> list[_Change]:
     program = evidence.program
     if program is None or program.kind != "constants-only":
         return other
+    # A function over other numbers, beside one that only looks the same as far as it is known.
+    for one in other:
+        if program.constants <= {numbers(part) for part in field_changes(one)}:
+            return [one]
     numeric = [one for one in other if is_numeric(one)]
     found = [one for one in numeric if numbers(one) in program.constants]
     return [one for one in other if one in found or one not in numeric] if found else other

@@ -94,6 +94,8 @@ class OneDtype(Advice):
 
     code = "cast-argument"
     dtypes: tuple[str, ...] = ()
+    python: bool = False
+    """Whether they are Python numbers in both calls: NumPy's are not weakly typed."""
 
 
 class CastResult(Advice):
