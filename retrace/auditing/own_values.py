@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import threading
+import traceback
 from contextvars import ContextVar, copy_context
 from typing import Any
 
@@ -12,6 +15,16 @@ from retrace.capture.objects import derives, kind_of
 _OF_THREAD = frozenset(
     map(id, (threading.current_thread, threading.get_ident, threading.get_native_id))
 )
+_OF_STACK = frozenset(
+    map(
+        id,
+        (
+            *(sys._getframe, inspect.currentframe, inspect.stack),  # pyright: ignore[reportPrivateUsage]
+            *(traceback.extract_stack, traceback.format_stack, traceback.walk_stack),
+        ),
+    )
+)
+"""Functions that show who calls: an audit calls from elsewhere."""
 
 
 def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
@@ -24,10 +37,14 @@ def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
 
 
 def of_context(functions: list[tuple[Any, Any]]) -> str | None:
-    """A context variable that functions read and that is not set here; None if there is none."""
+    """What functions read that depends on where they are called; None if there is nothing.
+
+    This is a context variable that is not set here, or the stack.
+    """
     here = copy_context()
     for function, receiver in functions:
         for place, value in outside_values(function, receiver):
-            if kind_of(value) is ContextVar and value not in here:
+            is_unset = kind_of(value) is ContextVar and value not in here
+            if is_unset or id(value) in _OF_STACK:
                 return str(place)
     return None

@@ -268,10 +268,11 @@ class Content:
 
 def _real(value: float) -> str:
     if isinstance(value, float):
-        if not math.isfinite(value) or not value.is_integer():
+        if not math.isfinite(value) or not float.is_integer(value):
             return float.__repr__(value)
-        value = int(value)
-    number = int(value)
+        number = float.__int__(value)
+    else:
+        number = int.__int__(value)  # not what a subclass returns as its number
     # Converting a huge int to decimal takes quadratic time, and Python refuses it.
     return str(number) if number.bit_length() < 600 else hex(number)
 

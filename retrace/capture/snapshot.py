@@ -177,7 +177,7 @@ class _Text:
     def _container(self, value: Any, kind: type, depth: int) -> None:
         if kind is tuple:
             self._sequence("(", value, depth)
-            self._put(",)" if len(value) == 1 else ")")
+            self._put(",)" if tuple.__len__(value) == 1 else ")")
             return
         name = str(own(kind, "__name__"))
         if kind not in _CONTAINERS and (pairs := _pairs(value, kind)) is not None:
@@ -189,7 +189,7 @@ class _Text:
             self._put(")")
         elif derives(kind, tuple):
             self._sequence(f"{name}((", _items(value, tuple), depth)
-            self._put(",))" if len(value) == 1 else "))")
+            self._put(",))" if tuple.__len__(value) == 1 else "))")
         elif derives(kind, list):
             self._sequence("[" if kind is list else f"{name}([", _items(value, list), depth)
             self._put("]" if kind is list else "])")
@@ -380,7 +380,8 @@ def _pairs(value: Any, kind: type) -> Iterable[tuple[str, object]] | None:
 def _sorted(value: Iterable[object]) -> list[object]:
     """A set in an order that does not depend on the process's string hashes."""
     texts: list[tuple[str, object]] = []
-    for item in itertools.islice(value, _MAX_SORTED):
+    base = set if derives(kind_of(value), set) else frozenset
+    for item in itertools.islice(_items(value, base), _MAX_SORTED):
         text = _Text()
         try:
             text.write(item, 1)

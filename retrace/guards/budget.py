@@ -31,7 +31,9 @@ class Selector(NamedTuple):
     def matches(self, function: Function) -> bool:
         """Whether it selects this function."""
         if self.site is not None:
-            return function.site == self.site
+            # `Model.step` stands for the methods bound to its objects, too.
+            bound = function.receiver is not None and function.site.startswith(f"{self.site} of ")
+            return bound or function.site == self.site
         return any(fnmatchcase(name, self.pattern) for name in names(function))
 
 

@@ -88,7 +88,7 @@ def _some(reasons: Sequence[str]) -> str:
 
 def never_imported_jax(recording: Recording) -> bool:
     """Whether no process of a recording used JAX."""
-    return bool(recording.runs) and not any(run.jax or run.losses for run in recording.runs)
+    return bool(recording.runs) and all(run.is_without_jax for run in recording.runs)
 
 
 def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
@@ -114,4 +114,5 @@ def doubt_of(recording: Recording, *, programs: bool) -> CannotTellError | None:
 def _end(run: Run, raised: str | None) -> str:
     if raised is not None:
         return f"the program was ended by {raised}"
-    return f"process {run.pid} on {run.host} did not end (killed, or still running)"
+    which = f"process {run.pid} on {run.host}" if run.pid else f"process {run.id}"
+    return f"{which} did not end (killed, or still running)"

@@ -191,6 +191,11 @@ class Run:
             return self.id  # older versions gave each process its own key
         return self.redaction
 
+    @property
+    def is_without_jax(self) -> bool:
+        """Whether it is known never to have imported JAX: not if its first line is missing."""
+        return bool(self.python) and not self.jax and not self.losses
+
 
 @dataclass(slots=True)
 class Recording:

@@ -33,7 +33,8 @@ def unfinished(view: View) -> Iterator[str]:
                 "later misses are not included"
             )
     for run, miss in view.unfinished():
-        text = f"process {run.pid} on {clean(run.host)} did not end its recording"
+        which = f"{run.pid} on {clean(run.host)}" if run.pid else clean(run.id)
+        text = f"process {which} did not end its recording"
         text += " (killed, or still running)"
         if miss is not None and miss.in_flight is not None:
             text += f": it was in the {miss.in_flight.value} stage of {view.label(miss)}"

@@ -27,7 +27,7 @@ _UNCHECKED = {
     Reason.WRITES: "it writes `{detail}`, so it was not traced again (--audit-all does)",
     Reason.CALLS: "it calls `{detail}`, so it was not traced again (--audit-all does)",
     Reason.THREAD: "it reads `{detail}`, which is set per thread, and another thread traced it",
-    Reason.CONTEXT: "it reads `{detail}`, which may be set only around its calls",
+    Reason.CONTEXT: "it reads `{detail}`, which may differ where it is called",
     Reason.GONE: "its arguments no longer exist",
     Reason.CONFIG: "it was traced under another `{detail}`",
     Reason.RAISES: "traced again, it raised {detail}",

@@ -111,7 +111,7 @@ def _opening(
         none = program is not None or not view.missed
         what = "no misses" if none else "no such misses"
         because = ""
-        if view.recording.runs and not any(r.jax or r.losses for r in view.recording.runs):
+        if view.recording.runs and all(run.is_without_jax for run in view.recording.runs):
             because = ": the program never imported jax"
         elif any(unfinished(view)):
             because = " until the recording stopped"
