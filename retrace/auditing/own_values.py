@@ -19,7 +19,7 @@ _OF_STACK = frozenset(
     map(
         id,
         (
-            *(sys._getframe, inspect.currentframe, inspect.stack),  # pyright: ignore[reportPrivateUsage]
+            *(vars(sys)["_getframe"], inspect.currentframe, inspect.stack),
             *(traceback.extract_stack, traceback.format_stack, traceback.walk_stack),
         ),
     )

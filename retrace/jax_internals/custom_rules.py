@@ -21,7 +21,7 @@ from retrace.jax_internals.names_values import HOST_ARRAYS, RULE_PARTS, TRACER
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _MAX_DEPTH = 32
-"""JAX's own thunks and wrappers around a rule are a dozen levels and more where it was differentiated."""
+"""Where a rule was differentiated, JAX's own thunks and wrappers are a dozen levels and more."""
 _MAX_PARTS = 2_000
 _CALLS = frozenset(
     ("WrappedFun", "partial", "method", "custom_jvp", "custom_vjp", "PjitFunction")

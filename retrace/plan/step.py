@@ -47,6 +47,8 @@ class Sizes(Row):
     """Axes of other arrays that grow with these but differ in length."""
     masks: tuple[str, ...] = ()
     """Those of the arrays that hold booleans: a copy of a row would count as real."""
+    keys: tuple[str, ...] = ()
+    """Those that hold typed PRNG keys, which NumPy cannot pad."""
 
 
 class Pairs(Row):

@@ -86,14 +86,17 @@ def size_candidates(
                     led += [part for part in column.parts if part.axis >= 0]
         if candidate.sizes is not None:
             follows = tuple(dict.fromkeys(f"{part.path} axis {part.axis}" for part in led))
-            candidate.sizes = candidate.sizes._replace(follows=follows, masks=_masks(axes))
+            candidate.sizes = candidate.sizes._replace(
+                follows=follows, masks=_of_dtype(axes, "bool"), keys=_of_dtype(axes, "key<")
+            )
         yield candidate
 
 
-def _masks(axes: list[Axis]) -> tuple[str, ...]:
+def _of_dtype(axes: list[Axis], dtype: str) -> tuple[str, ...]:
+    """The padded arrays whose dtype begins with this."""
     padded = {part.path for axis in axes for part in axis.column.parts if part.axis >= 0}
     leaves = [leaf for axis in axes for leaf in axis.history.rows[0].miss.key.leaves]
-    found = [leaf.path for leaf in leaves if leaf.dtype == "bool" and leaf.path in padded]
+    found = [leaf.path for leaf in leaves if leaf.dtype.startswith(dtype) and leaf.path in padded]
     return tuple(dict.fromkeys(found))
 
 

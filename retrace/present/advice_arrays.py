@@ -94,6 +94,10 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "that by the size (`if`, `for`), padding changes results: leave it; otherwise "
                 f"pad {it} with NumPy to one or a few shapes and mask the padding"
             )
+        case model.PadShape(keys=keys) if keys:
+            rest = [path for path in advice.paths if path not in keys]
+            made = f"make {names(keys)} (PRNG keys, which NumPy cannot pad) in one or a few sizes"
+            return f"{made}, pad {names(rest)} to these and mask the padding" if rest else made
         case model.PadShape():
             return (
                 f"pad {who} with NumPy (`jnp.pad` compiles for each shape) to one or a few "
@@ -146,9 +150,7 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return f"place {who} at this call where {they} at the first ({_PLACED})"
         case model.PlaceFirst():
             they = "they" if many else "it"
-            return (
-                f"before the first call, place {who} where {they} will be later ({_PLACED})"
-            )
+            return f"before the first call, place {who} where {they} will be later ({_PLACED})"
         case _:
             return None
 

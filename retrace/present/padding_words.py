@@ -206,11 +206,13 @@ def room(sizes: Sizes) -> str:
 
 
 def arrays_by_axes(sizes: Sizes) -> dict[tuple[int, ...], list[str]]:
-    """The arrays with this size, by the axes that have it."""
+    """The arrays with this size that NumPy can pad, by the axes that have it."""
     axes: dict[str, list[int]] = {}
     for name in sizes.names:
         if name not in sizes.follows:
             array, _, axis = name.rpartition(" axis ")
+            if array in sizes.keys:
+                continue
             axes.setdefault(array, []).append(int(axis))
     found: dict[tuple[int, ...], list[str]] = {}
     for array, own in axes.items():

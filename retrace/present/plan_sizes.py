@@ -67,7 +67,8 @@ def size_lines(number: int, step: Step, width: int) -> Iterator[str]:
         f"compiles for   padding{of_flops}   sizes", [*rows, ("", "2^n", powers)], width
     )
     yield from wrapped(f"    {_weighted(sizes)}", width, 4)
-    yield from _code(sizes, width, cut_by_library=bool(step.proposal.passed_by))
+    if arrays_by_axes(sizes):
+        yield from _code(sizes, width, cut_by_library=bool(step.proposal.passed_by))
 
 
 def _cheap(spent: float, programs: int, width: int) -> Iterator[str]:

@@ -136,16 +136,22 @@ def _meant(why: Meant, along: Along) -> str:
 
 def _padded(sizes: Sizes, others: str) -> str:
     name, number = every_axis(sizes), len(sizes.chosen.sizes)
-    if sizes.grows:
+    by_axes = arrays_by_axes(sizes)
+    if not by_axes:
+        sized = sizes.chosen.sizes[0] if number == 1 else f"the next of {number} sizes"
+        text = f"make {sized} PRNG keys in {names(sizes.keys)} at every call"
+    elif sizes.grows:
         text = f"create {name} at the start, as long as {room(sizes)}, and write into it"
     elif number == 1:
         text = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:
         text = f"pad {name} up to the next of {number} sizes"
-    if not sizes.grows and all(len(axes) == 1 for axes in arrays_by_axes(sizes)):
+    if not sizes.grows and by_axes and all(len(axes) == 1 for axes in by_axes):
         text = f"{text} with copies of a row"  # zeros may give NaN, mask or not
     if sizes.masks:
         text = f"{text} ({names(sizes.masks)} with `False`)"
+    if sizes.keys and by_axes:
+        text = f"{text} ({names(sizes.keys)}, PRNG keys, by making as many: NumPy holds none)"
     if sizes.follows:
         text = f"{text}; {also(sizes)}"
     text = f"{text}; {masked(sizes.along)}."

@@ -80,7 +80,13 @@ def shape(evidence: Evidence) -> Advice | None:
     if square := own.square():
         return PadShape(paths=names, square=square, proof=Proof.MEANING)
     written = evidence.program is not None and evidence.program.counts_differ
-    return PadShape(paths=names, written=written, proof=Proof.MEANING if written else Proof.KEY)
+    keys = {leaf.path for leaf in miss.key.leaves if _is_key(leaf.dtype)}
+    return PadShape(
+        paths=names,
+        written=written,
+        keys=tuple(name for name in names if name in keys),
+        proof=Proof.MEANING if written else Proof.KEY,
+    )
 
 
 def _start(evidence: Evidence, names: tuple[str, ...]) -> str:

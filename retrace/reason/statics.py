@@ -120,10 +120,8 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     calls_back = evidence.program is not None and evidence.program.calls_back
     if all(types_of(change) == ("bool", "bool") for change in found):
         return FewValues(paths=_paths(found), why="flags")
-    if sizes := [change for change in found if numbers(change) in _resized(evidence)]:
-        rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
-        return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
-    if shapes and (sizes := [change for change in found if is_numeric(change)]):
+    sizes = [change for change in found if numbers(change) in _resized(evidence)]
+    if sizes := sizes or [change for change in found if shapes and is_numeric(change)]:
         rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
         return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
     if evidence.program is not None and evidence.program.kind == "repeated":

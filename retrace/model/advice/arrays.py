@@ -79,6 +79,8 @@ class PadShape(Advice):
     ordered: tuple[str, ...] = ()
     """What the program does along the axis that depends on row positions: a loop, a sort; empty
     if it computes with the size itself."""
+    keys: tuple[str, ...] = ()
+    """Those that hold typed PRNG keys, which NumPy cannot pad."""
 
 
 class OneRank(Advice):
