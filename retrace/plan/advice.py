@@ -16,6 +16,7 @@ from retrace.model.advice import (
     FewValues,
     JitBlock,
     LeaveOutArray,
+    LeaveOutValue,
     OneDtype,
     Proof,
     ReuseObject,
@@ -192,6 +193,8 @@ def _advised(members: Sequence[Candidate], own: Sequence[Verdict], reach: Reach)
     Failing that, the relevant part of a broader advice.
     """
     found = [verdict.fix for verdict in own if verdict.fix is not None]
+    # What one function could leave out, another one that reads it says how to pass.
+    found.sort(key=lambda one: isinstance(one, LeaveOutValue) and bool(one.read_by))
     paths = [path for member in members for path in reach.paths(member) if path]
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
     others = (

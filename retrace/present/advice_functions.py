@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrace.model import advice as model
-from retrace.model.advice import Advice, Proof
+from retrace.model.advice import Advice, Proof, What
 from retrace.present.advice_values import AS_ARRAY
 from retrace.present.passing_words import UNEXPLAINED, and_pass, arguments, jit, once, whom
 from retrace.present.words import names, quoted
@@ -92,7 +92,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                 f"`if` may read {them} later, pass {them}){_goes_on(advice)}"
             )
         case model.JitOnce(renames=renames, unknown=unknown):
-            reads = _CALLS_BACK if advice.calls_back else _reads_more(asks, unknown)
+            wrapped = advice.what is What.WRAPPED
+            reads = _CALLS_BACK if advice.calls_back else _reads_more(asks, unknown, wrapped)
             return f"{_jit_once(advice)}{_RENAMES if renames else reads}{_goes_on(advice)}"
         case model.OneReceiver(name=name, type=type_, is_method=True):
             return (
@@ -256,9 +257,14 @@ _CALLS_BACK = (
 )
 
 
-def _reads_more(asks: bool, unknown: tuple[str, ...] = ()) -> str:
+def _reads_more(asks: bool, unknown: tuple[str, ...] = (), wrapped: bool = False) -> str:
     if not asks:
         return ""
+    if wrapped:
+        return (
+            "; what wraps it holds something, or it reads something, that changed the program: "
+            "keep one for each, or pass that as well"
+        )
     perhaps = f", perhaps {names(unknown)}" if unknown else ""
     return (
         f"; it reads something from outside that changed the program{perhaps}: pass that as "

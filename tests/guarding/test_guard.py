@@ -247,6 +247,28 @@ def test_a_limit_on_a_wrapped_function_is_counted_or_reported() -> None:
                 run(jitted, *((2, 3) if named is wrapped else (4, 5)))
 
 
+def test_a_function_of_a_class_stands_for_the_methods_bound_to_its_objects() -> None:
+    class Model:
+        def step(self, x: Any) -> Any:
+            return x
+
+        def __call__(self, x: Any) -> Any:
+            return x
+
+    class Child(Model): ...
+
+    for named, make in (
+        (Model.step, lambda: Model().step),
+        (Model.step, lambda: Child().step),
+        (Model.step, lambda: jax.vmap(Model().step)),
+        (Model.__call__, Model),
+    ):
+        with pytest.raises(ExceededError), retrace.assert_max_traces(named, 1):
+            run(jax.jit(make()), 2, 3)
+        with pytest.raises(MissError), retrace.freeze(named):
+            run(jax.jit(make()), 2)
+
+
 def test_an_error_of_the_block_stays_itself() -> None:
     step = make_step()
     with pytest.raises(KeyError), retrace.assert_max_traces(step, 0):

@@ -328,6 +328,19 @@ def test_check_of_a_program_that_never_imported_jax(tmp_path: Path) -> None:
     assert code == 0 and not (tmp_path / "retrace-baseline.toml").exists()
 
 
+@pytest.mark.parametrize("left", [0, 20])
+def test_check_of_a_process_whose_first_line_is_missing(tmp_path: Path, left: int) -> None:
+    """As where the disk was full: nothing is known of it, not that it never imported jax."""
+    done = shell(tmp_path, "print(1)", "-m", "retrace", "run", "--out", "recorded", "test_it.py")
+    assert done.returncode == 0
+    (file,) = (tmp_path / "recorded").glob("*.jsonl")
+    file.write_bytes(file.read_bytes()[:left])
+    code, said = check(tmp_path)
+    assert code == 2
+    assert f"process {file.stem} did not end" in said
+    assert "never imported" not in said
+
+
 def test_what_was_lowered_before_is_told_as_such() -> None:
     step = jax.jit(lambda x: x * 2)
     lowered = step.lower(np.ones(3, np.float32))

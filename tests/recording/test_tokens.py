@@ -13,7 +13,7 @@ import importlib
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import retrace
 from retrace.capture.tokens import Tokens
 
 
@@ -254,6 +255,52 @@ def test_generated_values_agree_with_jax(one: object, other: object) -> None:
     tokens = Tokens()
     assume(tokens.static(one) is not None and tokens.static(other) is not None)
     assert (tokens.static(one) == tokens.static(other)) is static_equal(one, other)
+
+
+def test_a_subclass_is_not_asked_for_its_number_and_items() -> None:
+    asked: list[str] = []
+
+    class Whole(int):
+        def __int__(self) -> int:
+            asked.append("int")
+            return 3
+
+    class Real(float):
+        def __int__(self) -> int:
+            asked.append("float")
+            return 3
+
+        def is_integer(self) -> bool:
+            asked.append("is_integer")
+            return True
+
+    class Several(tuple[int, ...]):
+        __slots__ = ()
+
+        def __len__(self) -> int:
+            asked.append("len")
+            return 1
+
+    class Kinds(frozenset[int]):
+        def __iter__(self) -> Iterator[int]:
+            asked.append("iter")
+            return iter((1,))
+
+    values: list[tuple[Any, Any]] = [
+        (Whole(4), Whole(5)),
+        (Real(4.0), Real(5.0)),
+        (Several((4, 5)), Several((4, 6))),
+        (Kinds((4,)), Kinds((5,))),
+    ]
+    for one, other in values:
+        function = jax.jit(lambda x, at: x, static_argnames="at")
+        with retrace.recording() as found:
+            function(1.0, at=one)
+            function(1.0, at=other)
+        (change,) = found.misses[-1].changes
+        assert (change.component, change.path, change.exact) == ("static", "at", True)
+        assert change.old.text != change.new.text
+    assert asked == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,249 @@
+"""What published packages are used for, as their users write it.
+
+Where a program is run as changed, too, its results are the same and the misses left are those
+promised.
+"""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+
+from retrace.model.advice import (
+    FewValues,
+    JitAndPass,
+    JitOnce,
+    OneDtype,
+    PadShape,
+    PassHeld,
+    PlaceFirst,
+    Proof,
+    ToArgument,
+)
+from retrace.plan.order import plan
+from retrace.present.advice import advised
+from retrace.present.plan_words import sentence
+from tests.recording.conftest import JudgeAll
+
+ones = np.ones(3, np.float32)
+scale = 1.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        jax.nn.softplus,
+        jax.nn.log_sigmoid,
+        lambda x: jnp.logaddexp(x, 1.0),
+        jax.checkpoint(lambda x: jax.nn.softplus(jnp.sin(x))),
+        lambda x: jax.lax.cond(x.sum() > 0, jax.nn.softplus, jnp.negative, x),
+    ],
+    ids=["softplus", "log_sigmoid", "logaddexp", "checkpoint", "cond"],
+)
+def test_the_same_gradient_is_the_same_program(judge_all: JudgeAll, function: Any) -> None:
+    """Its rule is wrapped in a dozen of JAX's own wrappers, twice if it was differentiated."""
+
+    def program() -> None:
+        for _ in range(2):
+            jax.jit(lambda x: jax.grad(lambda x: jnp.sum(function(x)))(x))(ones)
+
+    _, verdicts = judge_all(program)
+    _, again = [one for one in verdicts if "<lambda>" in one.miss.function.name]
+    assert again.program_change == "identical"
+    assert isinstance(again.fix, JitOnce)
+    assert again.avoidable == "yes"
+
+
+SAMPLER = """
+import jax
+
+def langevin(x, logdensity, step_size, mass):
+    return x + mass * step_size * jax.grad(logdensity)(x)
+
+def build(kernel, logdensity, args):
+    def step(x):
+        return kernel(x, logdensity, *args)
+    return step
+"""
+
+
+@pytest.fixture
+def sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "langevin_sampler.py").write_text(SAMPLER, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "langevin_sampler", raising=False)
+    import langevin_sampler  # pyright: ignore[reportMissingImports]
+
+    return langevin_sampler
+
+
+@pytest.mark.parametrize("mass", [1.0, jnp.ones(1)], ids=["number", "array"])
+def test_a_number_that_a_package_s_function_holds_is_not_frozen(
+    judge_all: JudgeAll, sampler: Any, mass: Any
+) -> None:
+    """The step over the user's density is the package's, and what it holds is not recorded."""
+    data = np.arange(5.0, dtype=np.float32)
+
+    def logdensity(x: Any) -> Any:
+        return -0.5 * jnp.sum((data - x) ** 2)
+
+    def program() -> None:
+        for step_size in (0.1, 0.05):
+            step = jax.jit(sampler.build(sampler.langevin, logdensity, (step_size, mass)))
+            step(np.zeros(1, np.float32))
+
+    recording, verdicts = judge_all(program)
+    _, again = [one for one in verdicts if one.miss.function.name == "logdensity"]
+    assert again.fix is not None
+    assert again.fix.proof is Proof.MEANING
+    (step,) = plan(recording, verdicts).steps
+    assert step.sure == "ask"
+    said = sentence(step.proposal)
+    assert "that it holds changed its program" in said or "what wraps it holds" in said
+
+
+def test_a_number_that_python_computes_with_is_passed(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        global scale
+        for scale in (0.5, 1.5):
+            jax.jit(lambda x: (x / np.full(1, scale, np.float32)).sum())(ones)
+
+    _, verdicts = judge_all(program)
+    (fix,) = [one.fix for one in verdicts if one.nearest is not None]
+    assert isinstance(fix, JitAndPass)
+    assert fix.traced == ("scale",)
+    assert fix.computed
+
+
+def test_a_function_that_only_looks_the_same_is_not_blamed(judge_all: JudgeAll) -> None:
+    def maker() -> Any:
+        held = jnp.ones(3)
+        return lambda x: x * held.shape[0]
+
+    @partial(jax.jit, static_argnames=("act", "update"))
+    def step(p: Any, s: Any, act: Any, update: Any) -> Any:
+        updates, s = update(jax.grad(lambda p: jnp.sum(act(p) ** 2))(p), s, p)
+        return optax.apply_updates(p, updates), s
+
+    def program() -> None:
+        for rate in (1e-3, 1e-2):
+            optimizer = optax.sgd(rate)
+            step(ones, optimizer.init(ones), maker(), optimizer.update)
+
+    _, verdicts = judge_all(program)
+    (fix,) = [one.fix for one in verdicts if one.miss.function.name == "step" and one.nearest]
+    assert isinstance(fix, PassHeld)
+    assert fix.paths == ("update",)
+
+
+def test_no_shape_depends_on_an_object_beside_a_size(judge_all: JudgeAll) -> None:
+    class Normal:
+        def __init__(self, loc: float) -> None:
+            self.loc = jnp.asarray(loc)
+            self.lock = object()
+
+    @partial(jax.jit, static_argnames=("shape", "d"))
+    def sample(shape: Any, d: Any) -> Any:
+        return d.loc + jnp.zeros(shape)
+
+    _, verdicts = judge_all(lambda: [sample((n,), Normal(0.0)) for n in (2, 3)])
+    (fix,) = [one.fix for one in verdicts if one.miss.function.name == "sample" and one.nearest]
+    assert isinstance(fix, FewValues)
+    assert fix.paths == ("shape[0]",)
+    assert fix.others == (("d", "static"),)
+
+
+def test_a_placement_names_its_device(judge_all: JudgeAll) -> None:
+    """Without a device, `jax.device_put` leaves an array uncommitted."""
+    device = jax.devices()[0]
+
+    def program(first: Any) -> int:
+        scaled: Any = jax.jit(lambda p: p * 2)
+        scaled(first)
+        scaled(jax.device_put(ones, device))
+        return scaled._cache_size()
+
+    _, verdicts = judge_all(lambda: program(jnp.ones(3)))
+    (fix,) = [one.fix for one in verdicts if isinstance(one.fix, PlaceFirst)]
+    said = advised(fix)
+    assert "with that device" in said
+    assert program(jax.device_put(jnp.ones(3))) == 2
+    assert program(jax.device_put(jnp.ones(3), device)) == 1
+
+
+def test_a_python_number_stays_one(judge_all: JudgeAll) -> None:
+    """NumPy's number of the same dtype is not weakly typed, so it is another key."""
+    doubled: Any = jax.jit(lambda x: x * 2)
+    _, verdicts = judge_all(lambda: [doubled(0.5), doubled(1)])
+    (fix,) = [one.fix for one in verdicts if isinstance(one.fix, OneDtype)]
+    assert fix.python
+    assert "`1.0` for `1`" in advised(fix)
+    before = doubled._cache_size()
+    doubled(1.0)
+    assert doubled._cache_size() == before
+    doubled(np.float32(1))
+    assert doubled._cache_size() == before + 1
+
+
+def test_keys_are_not_padded_with_numpy(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def noisy(keys: Any, pos: Any) -> Any:
+        return pos + jax.vmap(jax.random.normal)(keys)
+
+    given = [(jax.random.split(jax.random.key(0), n), np.ones(n, np.float32)) for n in (2, 4)]
+    recording, verdicts = judge_all(lambda: [noisy(*each) for each in given])
+    fix = next(one.fix for one in verdicts if isinstance(one.fix, PadShape))
+    assert fix.keys == ("keys",)
+    (step,) = plan(recording, verdicts).steps
+    assert step.proposal.sizes is not None
+    assert step.proposal.sizes.keys == ("keys",)
+    assert "`pos axis 0` to 4" in sentence(step.proposal)
+    # As many keys in each call, of which the first are those of before.
+    many = jax.random.split(jax.random.key(0), 4)
+    two = jax.random.key_data(given[0][0])
+    np.testing.assert_array_equal(jax.random.key_data(many)[:2], two)
+    before = noisy(*given[0])
+    padded = noisy(many, np.pad(given[0][1], (0, 2), mode="edge"))
+    np.testing.assert_array_equal(before, padded[:2])
+
+
+class Strategy:
+    """Passed as a static argument to two functions, of which one reads `rate`."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    @partial(jax.jit, static_argnames="self")
+    def init(self, key: Any) -> Any:
+        return key * 0.0
+
+    @partial(jax.jit, static_argnames="self")
+    def tell(self, mean: Any, fit: Any) -> Any:
+        return mean + self.rate * fit
+
+
+def test_a_value_that_one_of_two_functions_reads_is_passed(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for rate in (1.0, 0.1, 0.01):
+            one = Strategy(rate)
+            one.tell(one.init(ones), ones)
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert isinstance(step.proposal.advice, ToArgument)
+    assert step.proposal.advice.paths == ("self.rate",)
+    assert step.gone.calls.high == 4
