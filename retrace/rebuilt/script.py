@@ -11,8 +11,18 @@ from retrace.model import Miss, Run, Stage
 from retrace.model.slow import Halved, Module
 
 _COMPILED = re.compile(r"compiled in ([\d.]+) s \(([\d.]+) s of processors\)")
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_MAX_DEPTH = 4
+"""How deep locations are nested: `loc(callsite("f"(#loc1) at fused[#loc2, #loc3]))`."""
+
+
+def _balanced(depth: int) -> str:
+    inside = rf"|\({_balanced(depth - 1)}\)" if depth else ""
+    return rf'(?:[^()"]|{_TEXT}{inside})*'
+
+
 _LOCATION = re.compile(
-    r'^#loc.*(?:\n|\Z)| loc\((?:#loc\d*|unknown|"(?:[^"\\]|\\.)*"(?:\(#loc\d*\))?)\)',
+    rf"^#loc.*(?:\n|\Z)| loc\({_balanced(_MAX_DEPTH)}\)",
     re.MULTILINE,
 )
 _DEVICES = "--xla_force_host_platform_device_count"

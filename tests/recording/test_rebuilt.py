@@ -25,7 +25,7 @@ from retrace.model.slow import Cut, Halved, Module, Slow
 from retrace.rebuilt import halving
 from retrace.rebuilt.asking import halved
 from retrace.rebuilt.process import compile_alone
-from retrace.rebuilt.script import Recorded, script, stand_ins, timed
+from retrace.rebuilt.script import Recorded, script, stand_ins, timed, without_locations
 from retrace.store.reader import read_lines
 from retrace.store.slow import decode_slow, encode_slow, unpack
 
@@ -247,3 +247,15 @@ def test_a_script_says_what_is_made_up_and_names_no_file() -> None:
     assert "all constants" in said
     assert timed("noise\ncompiled in 1.500 s (2.250 s of processors) by jax") == (1.5, 2.25)
     assert timed("Traceback") is None
+
+
+def test_a_module_is_written_without_any_location() -> None:
+    text = (
+        '  func.func private @sum(%arg0: tensor<3xf32> loc(callsite("f"("a.py":1:2 to :9) at '
+        '#loc14))) -> tensor<3xf32> {\n    %0 = "x"(%arg0) {say = "(" } loc(fused[#loc1, "g"(#loc2)])'
+        '\n  } loc(#loc)\n#loc1 = loc("a.py":1:2)\n'
+    )
+    assert without_locations(text) == (
+        "func.func private @sum(%arg0: tensor<3xf32>) -> tensor<3xf32> {\n"
+        '    %0 = "x"(%arg0) {say = "(" }\n  }\n'
+    )
