@@ -212,7 +212,23 @@ NOT_IN_KEY = frozenset(
 
 def changes(old: Miss, new: Miss) -> Changes:
     """Everything in which two misses of one site differ, most informative first."""
-    return Changes(chain.from_iterable([dimension(old, new) for dimension in DIMENSIONS]))
+    found = Changes(chain.from_iterable([dimension(old, new) for dimension in DIMENSIONS]))
+    replaced = [one.path for one in found if type(one) is TreeChange]
+    if not replaced or all(one.component is not Component.STATIC for one in found):
+        return found
+    # An object of another class has other fields: that is no change of each of them.
+    return Changes(
+        one
+        for one in found
+        if type(one) is not NamedChange
+        or one.component is not Component.STATIC
+        or (one.old is not None and one.new is not None)
+        or not any(_is_below(one.path, path) for path in replaced)
+    )
+
+
+def _is_below(path: str, other: str) -> bool:
+    return path.startswith((f"{other}.", f"{other}["))
 
 
 def same_structure(old: Miss, new: Miss) -> bool:

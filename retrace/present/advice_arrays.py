@@ -107,16 +107,8 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return f"start {who} with the shape that later calls pass: `{code}`"
         case model.OneRank():
             return f"pass {who} with the same number of axes at every call, if they mean the same"
-        case model.OneDtype(dtypes=dtypes):
-            both = f": {_of_dtypes(dtypes)}" if dtypes else ""
-            each = f"each of {who}" if many and not dtypes else who
-            text = f"give {each} one dtype at every call{both}"
-            if advice.python and _fractional(dtypes):
-                text += ", as a Python number (`1.0` for `1`; `np.float32(1)` is another key)"
-            if not asks:
-                return text
-            choose = "compare them" if _fractional(dtypes) else "choose the one you mean"
-            return f"{text} (results differ: {choose})"
+        case model.OneDtype():
+            return _one_dtype(advice, who, it)
         case model.CastResult():
             cast = f"with `.astype(jnp.{advice.dtype})`"
             at = "" if advice.line is None else f" where line {advice.line} creates {it}"
@@ -226,6 +218,23 @@ def _weak_array(advice: model.CastNumber, who: str) -> str:
     if advice.proof is not Proof.MEANING:
         return text
     return f"{text}; one takes the dtype of what it is combined with, so results may differ"
+
+
+def _one_dtype(advice: model.OneDtype, who: str, it: str) -> str:
+    dtypes, many = advice.dtypes, it == "them"
+    asks = advice.proof is Proof.MEANING
+    both = f": {_of_dtypes(dtypes)}" if dtypes else ""
+    each = f"each of {who}" if many and not dtypes else who
+    text = f"give {each} one dtype at every call{both}"
+    if "bool" in dtypes and len(dtypes) > 1 and asks:
+        means = "mean" if many else "means"
+        return f"if {who} {means} the same in every call, {text}; otherwise leave {it}"
+    if advice.python and _fractional(dtypes):
+        text += ", as a Python number (`1.0` for `1`; `np.float32(1)` is another key)"
+    if not asks:
+        return text
+    choose = "compare them" if _fractional(dtypes) else "choose the one you mean"
+    return f"{text} (results differ: {choose})"
 
 
 def _typed(dtype: str, has_axes: bool) -> str:

@@ -15,12 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
+from retrace.causes import Cause
+from retrace.model import Component
 from retrace.model.advice import (
     FewValues,
     JitAndPass,
@@ -247,3 +250,30 @@ def test_a_value_that_one_of_two_functions_reads_is_passed(judge_all: JudgeAll) 
     assert isinstance(step.proposal.advice, ToArgument)
     assert step.proposal.advice.paths == ("self.rate",)
     assert step.gone.calls.high == 4
+
+
+def test_fields_of_another_class_are_part_of_the_class(judge_all: JudgeAll) -> None:
+    class Damped(eqx.Module):
+        rtol: float
+        shrink: float = 0.5
+
+    class Plain(eqx.Module):
+        rtol: float
+
+    @eqx.filter_jit
+    def solve(x: Any, solver: Any) -> Any:
+        return x * getattr(solver, "shrink", 1.0) - solver.rtol
+
+    _, verdicts = judge_all(lambda: [solve(ones, each) for each in (Damped(0.1), Plain(0.1))])
+    (again,) = [one for one in verdicts if one.nearest is not None]
+    assert again.cause is Cause.TREE_STRUCTURE_CHANGED
+    in_key = [one for one in again.changes if one.component is not Component.PROGRAM]
+    assert [(one.component, one.path) for one in in_key] == [("tree", "solver")]
+
+
+def test_a_flag_may_mean_something_else_than_a_number(judge_all: JudgeAll) -> None:
+    filled = jax.jit(lambda x, extrap: -x if extrap.dtype == bool else x * extrap)
+    _, verdicts = judge_all(lambda: [filled(ones, 2.0), filled(ones, True)])
+    (fix,) = [one.fix for one in verdicts if isinstance(one.fix, OneDtype)]
+    assert advised(fix).startswith("if `extrap` means the same in every call, give `extrap`")
+    assert "otherwise leave it" in advised(fix)

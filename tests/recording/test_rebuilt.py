@@ -252,8 +252,8 @@ def test_a_script_says_what_is_made_up_and_names_no_file() -> None:
 def test_a_module_is_written_without_any_location() -> None:
     text = (
         '  func.func private @sum(%arg0: tensor<3xf32> loc(callsite("f"("a.py":1:2 to :9) at '
-        '#loc14))) -> tensor<3xf32> {\n    %0 = "x"(%arg0) {say = "(" } loc(fused[#loc1, "g"(#loc2)])'
-        '\n  } loc(#loc)\n#loc1 = loc("a.py":1:2)\n'
+        '#loc14))) -> tensor<3xf32> {\n    %0 = "x"(%arg0) {say = "(" } '
+        'loc(fused[#loc1, "g"(#loc2)])\n  } loc(#loc)\n#loc1 = loc("a.py":1:2)\n'
     )
     assert without_locations(text) == (
         "func.func private @sum(%arg0: tensor<3xf32>) -> tensor<3xf32> {\n"
