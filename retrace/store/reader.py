@@ -98,7 +98,7 @@ def read_each(
             yield Recording([run], misses, library, reader.audits)
             del misses
         if not found:
-            raise UnreadableError(_not_found(path))
+            raise UnreadableError(not_found(path))
 
 
 def read_one(file: Path) -> Recording | None:
@@ -366,7 +366,8 @@ def _read_file(
     return reader if reader.recognised or begun else None
 
 
-def _not_found(path: Path) -> str:
+def not_found(path: Path) -> str:
+    """Why nothing can be read at a path, and what to do."""
     if not path.is_dir():
         return f"{path} is not a recording: name the directory that `retrace run --out DIR` wrote"
     for inner in recordings(path):

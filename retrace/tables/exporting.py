@@ -8,7 +8,7 @@ from concurrent.futures import Executor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-from retrace.errors import RetraceError
+from retrace.errors import RetraceError, UnreadableError
 from retrace.model import Run
 from retrace.tables import rows, writing
 
@@ -43,6 +43,7 @@ def work(paths: Sequence[Path], target: Path, here: str, *, redact: bool) -> lis
         UnreadableError: a path contains no recording.
     """
     from retrace.store.processes import files_of, header_of
+    from retrace.store.reader import not_found
     from retrace.store.remote import origin_of
     from retrace.store.roots import project_folders
 
@@ -50,7 +51,10 @@ def work(paths: Sequence[Path], target: Path, here: str, *, redact: bool) -> lis
     found: dict[Path, Work] = {}
     runs: set[str] = set()
     for path in paths:
-        for file in files_of(path):
+        files = list(files_of(path))
+        if not files:
+            raise UnreadableError(not_found(path))
+        for file in files:
             run: Run | None = header_of(file)
             if file.resolve() in found or (run is not None and run.id in runs):
                 continue

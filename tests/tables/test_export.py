@@ -120,6 +120,12 @@ def test_exporting_again_gives_no_duplicates(runs: Path, tmp_path: Path) -> None
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
 
 
+def test_a_folder_without_a_recording_is_no_export(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="no recording in"):
+        command.export([tmp_path], tmp_path / "tables", jobs=1)
+    assert not (tmp_path / "tables").exists()
+
+
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.stem)
 def test_the_queries_in_the_docs_run(
     query: Path, target: Path, monkeypatch: pytest.MonkeyPatch
