@@ -322,7 +322,7 @@ def _explaining(own: list[_Change], evidence: Evidence) -> list[_Change]:
     if program is None or program.kind != "constants-only":
         return other
     # A function over other numbers, beside one that only looks the same as far as it is known.
-    for one in other:
+    for one in other if program.constants else ():
         if program.constants <= {numbers(part) for part in field_changes(one)}:
             return [one]
     numeric = [one for one in other if is_numeric(one)]
