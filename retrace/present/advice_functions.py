@@ -260,12 +260,12 @@ _CALLS_BACK = (
 def _reads_more(asks: bool, unknown: tuple[str, ...] = (), wrapped: bool = False) -> str:
     if not asks:
         return ""
+    perhaps = f", perhaps {names(unknown)}" if unknown else ""
     if wrapped:
         return (
-            "; what wraps it holds something, or it reads something, that changed the program: "
-            "keep one for each, or pass that as well"
+            f"; what wraps it holds something, or it reads something{perhaps}, that changed the "
+            "program: keep one for each, or pass that as well"
         )
-    perhaps = f", perhaps {names(unknown)}" if unknown else ""
     return (
         f"; it reads something from outside that changed the program{perhaps}: pass that as "
         "well, or keep one for each where it is no array (a function, an optimizer)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from retrace.model import Change, Component, DtypeChange, ShapeChange, ShardingChange
+from retrace.model import Change, Component, DtypeChange, Miss, ShapeChange, ShardingChange
 from retrace.model.advice import (
     Advice,
     AnotherModel,
@@ -80,13 +80,14 @@ def shape(evidence: Evidence) -> Advice | None:
     if square := own.square():
         return PadShape(paths=names, square=square, proof=Proof.MEANING)
     written = evidence.program is not None and evidence.program.counts_differ
+    proof = Proof.MEANING if written else Proof.KEY
+    return PadShape(paths=names, written=written, keys=_keys(miss, names), proof=proof)
+
+
+def _keys(miss: Miss, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of these arrays that hold typed PRNG keys."""
     keys = {leaf.path for leaf in miss.key.leaves if _is_key(leaf.dtype)}
-    return PadShape(
-        paths=names,
-        written=written,
-        keys=tuple(name for name in names if name in keys),
-        proof=Proof.MEANING if written else Proof.KEY,
-    )
+    return tuple([name for name in names if name in keys])
 
 
 def _start(evidence: Evidence, names: tuple[str, ...]) -> str:
@@ -107,9 +108,10 @@ def _start(evidence: Evidence, names: tuple[str, ...]) -> str:
 _OF_NUMPY = ("float16", "float32", "float64", "int32", "int64", "complex64")
 
 
-def pad_shape(changes: tuple[Change, ...]) -> Advice:
+def pad_shape(miss: Miss, changes: tuple[Change, ...]) -> Advice:
     """What to do about arrays that come in many sizes."""
-    return PadShape(paths=_paths([c for c in changes if isinstance(c, ShapeChange)]))
+    names = _paths([c for c in changes if isinstance(c, ShapeChange)])
+    return PadShape(paths=names, keys=_keys(miss, names))
 
 
 def dtype(evidence: Evidence) -> Advice | None:

@@ -91,7 +91,7 @@ def _sizes(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         sizes = {_turn(other) for other in by_shape if _line(other.miss) == line}
         if len(sizes) > 1:
             by = "" if verdict.fix is None else verdict.fix.passed_by
-            advised = pad_shape(verdict.changes).changed(passed_by=by)
+            advised = pad_shape(verdict.miss, verdict.changes).changed(passed_by=by)
             yield verdict, replace(verdict, fix=advised, avoidable="maybe")
 
 

@@ -43,6 +43,7 @@ from tests.recording.conftest import JudgeAll
 
 ones = np.ones(3, np.float32)
 scale = 1.0
+optimizer: Any = None
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,30 @@ def test_a_number_that_python_computes_with_is_passed(judge_all: JudgeAll) -> No
     assert isinstance(fix, JitAndPass)
     assert fix.traced == ("scale",)
     assert fix.computed
+    assert not fix.unexplained
+
+
+def test_what_is_known_in_part_may_hold_the_number(judge_all: JudgeAll) -> None:
+    """The constant is none of what is read, so the optimizer may be why, too."""
+
+    def program() -> None:
+        global scale, optimizer
+        for scale in (0.5, 1.5):
+            optimizer = optax.adam(0.1)
+            state = optimizer.init(ones)
+
+            @jax.jit
+            def step(x: Any, state: Any) -> Any:
+                return optimizer.update(x / np.full(1, scale, np.float32), state)[0]
+
+            step(ones, state)
+
+    _, verdicts = judge_all(program)
+    (again,) = [one for one in verdicts if one.miss.function.name == "step" and one.nearest]
+    assert isinstance(again.fix, JitAndPass)
+    assert "scale" in again.fix.traced
+    assert again.fix.unexplained
+    assert again.fix.proof is Proof.MEANING
 
 
 def test_a_function_that_only_looks_the_same_is_not_blamed(judge_all: JudgeAll) -> None:
@@ -241,16 +266,30 @@ class Strategy:
 
 
 def test_a_value_that_one_of_two_functions_reads_is_passed(judge_all: JudgeAll) -> None:
-    def program() -> None:
-        for rate in (1.0, 0.1, 0.01):
-            one = Strategy(rate)
-            one.tell(one.init(ones), ones)
+    rates = (1.0, 0.1, 0.01)
+
+    def program() -> list[Any]:
+        several = [Strategy(rate) for rate in rates]
+        return [one.tell(one.init(ones), ones) for one in several]
+
+    def changed() -> list[Any]:
+        @partial(jax.jit, static_argnames="one")
+        def tell(one: Any, mean: Any, fit: Any, rate: Any) -> Any:
+            return mean + rate * fit
+
+        one = Strategy(1.0)
+        return [tell(one, one.init(ones), ones, rate) for rate in rates]
 
     recording, verdicts = judge_all(program)
     (step,) = plan(recording, verdicts).steps
     assert isinstance(step.proposal.advice, ToArgument)
     assert step.proposal.advice.paths == ("self.rate",)
     assert step.gone.calls.high == 4
+    jax.clear_caches()
+    results: list[Any] = []
+    _, after = judge_all(lambda: results.extend(changed()))
+    assert sum(one.miss.function.kind.value != "op" for one in after[len(verdicts) :]) == 2
+    np.testing.assert_array_equal(results, program())
 
 
 def test_fields_of_another_class_are_part_of_the_class(judge_all: JudgeAll) -> None:
