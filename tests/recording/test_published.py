@@ -96,7 +96,7 @@ def sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return langevin_sampler
 
 
-@pytest.mark.parametrize("mass", [1.0, jnp.ones(1)], ids=["number", "array"])
+@pytest.mark.parametrize("mass", [float, jnp.array], ids=["number", "array"])
 def test_a_number_that_a_package_s_function_holds_is_not_frozen(
     judge_all: JudgeAll, sampler: Any, mass: Any
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_number_that_a_package_s_function_holds_is_not_frozen(
 
     def program() -> None:
         for step_size in (0.1, 0.05):
-            step = jax.jit(sampler.build(sampler.langevin, logdensity, (step_size, mass)))
+            step = jax.jit(sampler.build(sampler.langevin, logdensity, (step_size, mass(1.0))))
             step(np.zeros(1, np.float32))
 
     recording, verdicts = judge_all(program)
@@ -248,6 +248,22 @@ def test_keys_are_not_padded_with_numpy(judge_all: JudgeAll) -> None:
     before = noisy(*given[0])
     padded = noisy(many, np.pad(given[0][1], (0, 2), mode="edge"))
     np.testing.assert_array_equal(before, padded[:2])
+
+
+def test_keys_in_many_sizes_are_not_padded_with_numpy(judge_all: JudgeAll) -> None:
+    """At the second size they look like a last batch, at the third no longer."""
+
+    @jax.jit
+    def noisy(keys: Any, pos: Any) -> Any:
+        return pos + jax.vmap(jax.random.normal)(keys)
+
+    def program() -> None:
+        for n in (8, 5, 3):
+            noisy(jax.random.split(jax.random.key(0), n), np.ones(n, np.float32))
+
+    _, verdicts = judge_all(program)
+    fixes = [one.fix for one in verdicts if one.miss.function.name == "noisy" and one.nearest]
+    assert [isinstance(fix, PadShape) and fix.keys for fix in fixes] == [("keys",)] * 2
 
 
 class Strategy:

@@ -197,6 +197,9 @@ def test_what_is_done_for_the_whole_is_told_on_the_line_of_nearly_all(of: Of) ->
     one = told(few, many)
     assert one.rest == 6.0 and sum(step.seconds for step in one.code) == 2.0
     assert [(line.line, line.seconds) for line in one.lines] == [(1, 0.5 + 0.9 * 9), (2, 1.5)]
+    # JAX 0.8 knows the function of a line of another program as well.
+    assert not one.foreign
+    assert one._replace(own=frozenset((("a.py", 1),))).foreign == [few]
     # Where it is nobody's, it is on no line.
     one = told(few._replace(instructions=400), many)
     assert one.whole is None and sum(line.seconds for line in one.lines) == 2.0
