@@ -13,7 +13,7 @@ import numpy as np
 
 from retrace.capture.classes import CLASSES
 from retrace.capture.graphs import Graphs
-from retrace.capture.objects import attributes_of
+from retrace.capture.objects import attributes_of, derives, tuple_fields
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals import losses, names
@@ -84,7 +84,7 @@ class Tree:
 
     def _add_custom(self, path: str, value: Any, children: list[Any], aux: Any) -> None:
         # The metadata of a named tuple is its type, unless it was registered with something else.
-        named = aux is type(value) and isinstance(value, tuple) and hasattr(aux, "_fields")
+        named = aux is type(value) and derives(aux, tuple) and hasattr(aux, "_fields")
         labels = _fields(value) if named else _labels(value, children)
         metadata = [] if named else self._metadata(value, aux, labels)
         kind = type(value)
@@ -96,15 +96,16 @@ class Tree:
     def _metadata(self, value: Any, aux: Any, labels: tuple[str, ...]) -> list[tuple[str, Value]]:
         """The static metadata of a node, by field if the fields are known."""
         # No `==` here: it may be the user's or an array's, which would run and may raise.
-        if aux is None or (isinstance(aux, tuple) and not aux):
+        # Nor `isinstance`, which asks a property `__class__`, as lazy objects have one.
+        if aux is None or (derives(type(aux), tuple) and not tuple.__len__(aux)):
             return []
         dynamic = {label.removeprefix(".") for label in labels}
         fields = {
             name: content for name, content in attributes(value).items() if name not in dynamic
         }
-        if isinstance(value, defaultdict):
+        if derives(type(value), defaultdict):
             fields["default_factory"] = value.default_factory
-        elif isinstance(value, functools.partial):
+        elif derives(type(value), functools.partial):
             fields["func"] = value.func
         if dataclasses.is_dataclass(value):
             order = [field.name for field in dataclasses.fields(value)]
@@ -120,7 +121,7 @@ class Tree:
             item
             for item in items
             if not any(item is content for content in named.values())
-            and not (isinstance(item, str) and (item in fields or item in dynamic))
+            and not (type(item) is str and (item in fields or item in dynamic))
         )
         if not named:
             return [("", snapshot(aux, self._tokens.metadata))]
@@ -164,12 +165,14 @@ def attributes(value: Any) -> dict[str, Any]:
                     found[name] = object.__getattribute__(value, name)
                 except AttributeError:
                     continue
-    if isinstance(value, tuple):
+    if derives(type(value), tuple):
         found |= zip(getattr(type(value), "_fields", ()), value, strict=False)
     return found | attributes_of(value)
 
 
 def _items(aux: Any, depth: int = 3) -> list[Any]:
-    if depth and isinstance(aux, tuple | list) and not hasattr(aux, "_fields"):
-        return [item for element in aux for item in _items(element, depth - 1)]
+    kind = type(aux)
+    if depth and derives(kind, tuple, list) and tuple_fields(kind) is None:
+        elements: Any = (tuple if derives(kind, tuple) else list).__iter__(aux)
+        return [item for element in elements for item in _items(element, depth - 1)]
     return [aux]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -183,11 +184,26 @@ def main() -> NoReturn:
         code = _wrong(usage(error))
     except (KeyboardInterrupt, typer.Abort):
         code = 130
+    except BrokenPipeError:
+        console.silence()
+        code = DONE
     except Exception as error:
         if os.environ.get("RETRACE_DEBUG"):
             raise
-        code = _wrong(_bug(error))
+        code = _wrong(_unwritable(error) or _bug(error))
     sys.exit(code or DONE)
+
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+"""Errors of a stream that was redirected to a full disk, or closed."""
+
+
+def _unwritable(error: Exception) -> str:
+    """What to say if stdout cannot be written to; else an empty text."""
+    if not isinstance(error, OSError) or error.errno not in _UNWRITABLE or error.filename:
+        return ""
+    console.silence()
+    return f"cannot write to standard output: {error.strerror}"
 
 
 def _bug(error: Exception) -> str:

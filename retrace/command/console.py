@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ def say(text: str) -> None:
             said = "\n".join(wrapped(said, _columns(), 9))
         sys.stderr.write(f"{said}\n")
         sys.stderr.flush()
-    except (BrokenPipeError, AttributeError):
-        pass
+    except (OSError, AttributeError):
+        pass  # stderr is closed, or its disk is full
 
 
 def _columns() -> int:
@@ -99,6 +99,12 @@ def _bar(label: str, total: int) -> Any:
     )
 
 
+def silence() -> None:
+    """Discard what is left for stdout, which Python would otherwise try to flush at exit."""
+    with suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def write(
     text: str | Iterable[str],
     output: Path | None,
@@ -124,11 +130,12 @@ def write(
 
         files.write(output, pieces, force=force)
         return
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - `>&-`
+        return
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="backslashreplace")  # names may not fit the encoding
     try:
         sys.stdout.writelines(pieces)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader closed the pipe (`| head`); at exit Python would try to flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()  # the reader closed the pipe (`| head`)

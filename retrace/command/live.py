@@ -28,7 +28,7 @@ def begin(directory: Path, attempt: int) -> None:
         attempt: the number of the attempt in it.
     """
     if not hasattr(os, "fork") or not _is_terminal():
-        console.say("--live shows nothing: stderr is not a terminal")
+        console.say("--live shows nothing: stderr is no terminal that can redraw a line")
         return
     program = os.getpid()
     # Forked twice, so that the program's `wait` calls never see it.

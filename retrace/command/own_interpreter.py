@@ -65,6 +65,8 @@ def start(options: list[str], program: Program, settings: dict[str, str]) -> NoR
         settings: environment variables for `starter/`; without any it does not record.
     """
     environment = dict(os.environ)
+    if _coerced(options):
+        del environment["LC_CTYPE"]
     if settings:
         path = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = STARTER + (os.pathsep + path if path else "")
@@ -74,6 +76,16 @@ def start(options: list[str], program: Program, settings: dict[str, str]) -> NoR
             stream.flush()
     line = [sys.executable, *options, *program.line]
     os.execve(sys.executable, line, environment)  # noqa: S606 - the user's program
+
+
+def _coerced(options: list[str]) -> bool:
+    """Whether Python set LC_CTYPE itself, because the locale was C (PEP 538, PEP 540).
+
+    The next interpreter would take it for the user's, and not turn on its UTF-8 mode.
+    """
+    asked = any("utf8" in one for one in options) or os.environ.get("PYTHONUTF8")
+    known = os.environ.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8")
+    return known and not asked and bool(sys.flags.utf8_mode) and not os.environ.get("LC_ALL")
 
 
 def settings(

@@ -50,8 +50,7 @@ def watch(
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # The reader closed the pipe (`| head`); at exit Python would try to flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        console.silence()  # the reader closed the pipe (`| head`)
     return 0
 
 

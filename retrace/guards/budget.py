@@ -214,6 +214,8 @@ def checked_causes(
     known = [*(cause.value for cause in Cause), *others]
     if isinstance(causes, str):
         causes = [causes]
+    elif not isinstance(causes, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"{where}: causes are a set of codes, not {causes!r:.40}")
     found = [str(cause) for cause in causes]
     for cause in found:
         if cause not in known:

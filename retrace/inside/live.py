@@ -236,7 +236,7 @@ def dismiss() -> None:
 def _place(dir: str | os.PathLike[str] | None = None) -> Path:
     from retrace.store.place import create, discard
 
-    named = dir if dir is not None else os.environ.get("RETRACE_DIR")
+    named = dir if dir is not None else os.environ.get("RETRACE_DIR") or None
     if named is not None:
         return create(Path(named))
     directory = create()

@@ -295,6 +295,45 @@ def test_an_error_on_a_narrow_terminal_wraps_between_words(recorded: Path) -> No
     assert " ".join(" ".join(said).split()).endswith("did you mean train_step?")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize(
+    "command", [["report", "rec"], ["plan", "rec"], ["--help"], ["--version"]]
+)
+def test_an_output_that_cannot_be_written_is_one_line(recorded: Path, command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, *command],
+            cwd=recorded.parent,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("retrace: cannot write to standard output: No space")
+
+
+@pytest.mark.parametrize(
+    "command", ["report rec", "report rec --format json", "plan rec", "show f"]
+)
+def test_a_closed_output_is_not_an_error(recorded: Path, command: str) -> None:
+    """As Python's own `print` does nothing then."""
+    line = f"{sys.executable} -m retrace {command} >&-"
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=recorded.parent,
+        env=environment() | {"PYTHONPATH": str(HERE)},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "bug" not in done.stderr
+    assert done.returncode == (2 if command.startswith("show") else 0)
+
+
 def test_a_reader_that_closes_the_pipe_early_is_not_an_error(tmp_path: Path) -> None:
     story = Story()
     for _ in range(60):

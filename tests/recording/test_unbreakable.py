@@ -96,6 +96,47 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
     assert 5 < len(found) < 58
 
 
+@pytest.mark.parametrize("action", ["signal.SIG_DFL", "lambda *_: print('told')"])
+def test_a_limit_of_file_sizes_raises_no_signal(tmp_path: Path, action: str) -> None:
+    """Python ignores it unless the program asks for it: then it ends the process."""
+    small_files = (resource.RLIMIT_FSIZE, 16_000)
+    done = run(
+        f"import signal; signal.signal(signal.SIGXFSZ, {action})\n"
+        "misses(range(2, 60)); print('done')",
+        tmp_path,
+        small_files,
+    )
+    assert done.stderr.count("retrace: the recording ") == 1
+    assert shapes(recorded_in(tmp_path))
+
+
+def test_static_data_is_not_asked_for_its_class(tmp_path: Path) -> None:
+    """A lazy object computes its class, and JAX does not ask for it."""
+    done = run(
+        """
+        class Lazy:
+            @property
+            def __class__(self):
+                print("asked")
+                raise SystemExit(7)
+
+        class Held:
+            def __init__(self, array, config):
+                self.array, self.config = array, config
+
+        jax.tree_util.register_pytree_node(
+            Held, lambda one: ((one.array,), one.config), lambda config, held: Held(*held, config)
+        )
+        jax.jit(lambda one: Held(one.array * 2, one.config))(Held(np.ones(3), Lazy()))
+        misses([2])
+        print('done')
+        """,
+        tmp_path,
+    )
+    assert "retrace:" not in done.stderr
+    assert shapes(recorded_in(tmp_path)) == [2]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
     done = run(

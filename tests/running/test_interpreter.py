@@ -1,4 +1,4 @@
-"""Recording installs no interpreter hooks that run at every line, call or allocation."""
+"""The interpreter of a recorded program is as without recording."""
 
 from __future__ import annotations
 
@@ -75,3 +75,47 @@ def test_we_install_no_interpreter_hooks(tmp_path: Path) -> None:
     assert "audit hooks [" in plain
     assert printed("-m", "retrace", "run", "--out", "recording") == plain
     assert printed("-m", "retrace", "run", "--out", "others", "--children") == plain
+
+
+LOCALE = """
+import locale, os, sys
+print(sys.flags.utf8_mode, sys.flags.dev_mode, os.environ.get("LC_CTYPE"))
+print(sys.getfilesystemencoding(), sys.stdout.encoding, locale.getlocale())
+locale.setlocale(locale.LC_ALL, "C")
+open("written", "w").write("gr\u00f6\u00dfe")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX locales")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"LC_ALL": "C"},
+        {"LANG": "C"},
+        {"LC_CTYPE": "C.UTF-8"},
+        {"PYTHONUTF8": "1"},
+        {"PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=["none", "LC_ALL", "LANG", "LC_CTYPE", "PYTHONUTF8", "uncoerced"],
+)
+def test_python_chooses_the_same_encoding(tmp_path: Path, given: dict[str, str]) -> None:
+    """As in a container, where no locale is set: Python turns on its UTF-8 mode by itself."""
+    (tmp_path / "program.py").write_text(LOCALE)
+    own = ("LC_ALL", "LC_CTYPE", "LANG", "PYTHONUTF8", "PYTHONCOERCECLOCALE", "RETRACE")
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(own)}
+    environment |= {"PYTHONPATH": str(ROOT), **given}
+
+    def printed(*through: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, *through, "program.py"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    assert printed("-m", "retrace", "run", "--out", "recording") == printed()

@@ -268,9 +268,7 @@ def test_a_removed_file_is_started_again_with_everything_it_needs(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors")
-def test_a_descriptor_reused_by_the_program_is_never_written(
-    tmp_path: Path, no_pause: None
-) -> None:
+def test_a_descriptor_reused_by_the_program_is_never_written(tmp_path: Path) -> None:
     path, other = tmp_path / "k3f9a2x.jsonl", tmp_path / "the-programs-own"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
     os.close(descriptor)  # the lowest free number, which the writer gets
@@ -279,14 +277,44 @@ def test_a_descriptor_reused_by_the_program_is_never_written(
     os.close(descriptor)
     taken = os.open(other, os.O_WRONLY | os.O_CREAT)
     assert taken == descriptor
-    with pytest.raises(FileNotFoundError):
-        miss(writer, 1)
-    miss(writer, 2)
+    miss(writer, 1)
     writer.end()
     os.fstat(descriptor)  # still open: the writer must not close it
     os.close(descriptor)
     assert other.read_bytes() == b""
-    assert numbers(path) == [0, 2]
+    assert numbers(path) == [0, 1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors")
+def test_a_closed_descriptor_is_opened_again_above_the_standard_streams(tmp_path: Path) -> None:
+    """A daemon closes all, and the next three files that it opens become its streams."""
+    done = subprocess.run(
+        [sys.executable, "-c", DAEMON, str(tmp_path / "k3f9a2x.jsonl")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert numbers(tmp_path / "k3f9a2x.jsonl") == [0, 1]
+
+
+DAEMON = """
+import os, sys
+from pathlib import Path
+from retrace.store.sinks import File
+from retrace.store.writer import Writer
+from tests.store.test_writing import RUN, miss
+
+writer = Writer(File(Path(sys.argv[1])), RUN)
+miss(writer, 0)
+os.closerange(0, 64)
+miss(writer, 1)
+opened = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
+writer.end()
+os._exit(opened != [0, 1, 2])
+"""
 
 
 def test_a_line_too_long_for_readers_is_counted() -> None:
