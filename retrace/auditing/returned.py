@@ -48,8 +48,8 @@ def _same(old: Any, new: Any) -> bool | None:
     before, after = _Described(_content), _Described(_content)
     same_text = before.node(old) == after.node(new)
     if equal:
-        # Equality is not enough: 1 == 1.0 == True.
-        return same_text or not (before.is_plain and after.is_plain)
+        # Equality is not enough: 1 == 1.0 == True, and a wrapper may compare no more than shapes.
+        return True if same_text else False if before.is_plain and after.is_plain else None
     if not same_text:
         return False
     # Metadata that is equal to nothing but itself, such as a function made at each trace.

@@ -21,6 +21,7 @@ from retrace.capture.unwrapped import unwrap
 from retrace.jax_internals.calls import Call
 from retrace.jax_internals.names_values import SIGNATURE
 from retrace.jax_internals.pmap import mapped, pmapped
+from retrace.model import Kind
 
 _BITS = (1 << 64) - 1
 _MAX_FRAMES = 4
@@ -28,6 +29,9 @@ _MAX_FRAMES = 4
 _MAX_FRAMES_PMAP = 8
 """The same, with `pmap` in between."""
 _EQUINOX_PMAP = "equinox._vmap_pmap"
+_BOUND = (Kind.CALLABLE, Kind.METHOD)
+"""What a module is, and a method of one."""
+_POSITIONAL_ONLY = inspect.Parameter.POSITIONAL_ONLY
 
 
 class Packed(NamedTuple):
@@ -47,6 +51,8 @@ class Packed(NamedTuple):
     """Options that `jit` does not have."""
     kept: Any = None
     """What the user keeps, if it creates the function again at each call."""
+    binds_first: bool = False
+    """Whether the first argument is the object that the function is bound to."""
 
 
 def unpack(call: Call) -> Packed | None:
@@ -74,10 +80,18 @@ def _equinox(frame: FrameType, equinox: Any) -> Packed | None:
     signature = wrapper._signature  # noqa: SLF001 - it binds its arguments with this
     # Equinox binds first: positional and keyword arguments are the same to it.
     bound = signature.bind(*local["args"], **local["kwargs"])
-    function = wrapper.__wrapped__
-    # It holds modules in pieces, the arrays apart from everything else.
-    kept = wrapper if isinstance(function, equinox.Module) else None
-    return Packed(function, signature, bound.args, bound.kwargs, equinox.is_array, kept=kept)
+    function, args, is_array = wrapper.__wrapped__, bound.args, equinox.is_array
+    if not isinstance(function, equinox.Module):
+        return Packed(function, signature, args, bound.kwargs, is_array)
+    found = unwrap(function)
+    if found.base is None or found.kind not in _BOUND or not found.base.__code__.co_argcount:
+        # It holds modules in pieces, the arrays apart from everything else.
+        return Packed(function, signature, args, bound.kwargs, is_array, kept=wrapper)
+    # The pieces of a module are compared like those of an argument: an equal one is a hit.
+    first = inspect.Parameter(found.base.__code__.co_varnames[0], _POSITIONAL_ONLY)
+    signature = inspect.Signature([first, *signature.parameters.values()])
+    args = (found.receiver, *args)
+    return Packed(function, signature, args, bound.kwargs, is_array, binds_first=True)
 
 
 def _equinox_pmap(call: Call, equinox: Any) -> Packed | None:
@@ -128,10 +142,7 @@ def _linen(call: Call) -> Packed | None:
         or function.__globals__.get("__name__") != "flax.core.lift"
     ):
         return None
-    given = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY)
-        for name in ("self", "variables", "rngs")
-    ]
+    given = [inspect.Parameter(name, _POSITIONAL_ONLY) for name in ("self", "variables", "rngs")]
     method = unwrap(function).base
     signature = SIGNATURE.of(call.info) if method is None else inspect.signature(method)
     # Further parameters: Flax's internal version of the method takes scopes and a hash.

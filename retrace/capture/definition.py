@@ -84,7 +84,10 @@ def _site(code: CodeType) -> str:
     file, line = code.co_filename, code.co_firstlineno
     where = "<cell>" if is_cell(file) else f"{file}:{line}"
     site = f"{where} {code.co_qualname}"
-    if code.co_name == "<lambda>":
+    if file.startswith("<") and where != "<cell>" and file != "<stdin>":
+        # Text given to `eval` or `exec` is no file: another text makes another function.
+        site = f"{site}:{_digest(code)[:8]}"
+    elif code.co_name == "<lambda>":
         # Several lambdas may share a line and a qualified name.
         columns = [start for _, _, start, _ in code.co_positions() if start]
         # With `-X no_debug_ranges`, Python keeps no columns.

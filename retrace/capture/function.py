@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import FrameType, FunctionType
 from typing import Any
 
+from retrace.capture.argument_packing import Packed
 from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
 from retrace.capture.held import all_cells, defaults
@@ -122,10 +123,12 @@ class Functions:
             closure=tuple(
                 [
                     (name, self._once(value, snapshots))
-                    for name, value in all_cells(base, found.layers).items()
+                    for name, value in all_cells(
+                        base, found.layers, found.maker, found.transforms
+                    ).items()
                 ]
             )
-            if base.__closure__ or found.layers
+            if base.__closure__ or found.layers or found.maker or found.transforms
             else (),
             defaults=tuple([(name, self.value(value)) for name, value in defaults(base)]),
             bound=tuple([(name, self.value(value)) for name, value in found.bound]),
@@ -142,15 +145,24 @@ class Functions:
             self._plain.put(function.__code__, described._replace(reads=()))
         return described
 
-    def described(self, function: Any, kept: Any, *, traced: bool) -> Function:
-        """Describe a function that `kept`, if given, creates again at each call.
+    def packed(self, call: Packed, *, traced: bool) -> Function:
+        """Describe the function of a call whose arguments a wrapper packed.
 
-        It is one function as long as `kept` is one object, and so is what it holds.
+        If something that the user keeps creates it again at each call, it is one function as long
+        as that is one object, and so is what it holds.
         """
-        new = self.describe(function, traced=traced, jitted=True)
-        if kept is None:
+        new = self.describe(call.function, traced=traced, jitted=True)
+        if call.binds_first and new.receiver is not None:
+            # What it is bound to is compared, and read, as an argument.
+            method = unwrap(call.function).base
+            return new._replace(
+                object=new.base,
+                receiver=Receiver(new.receiver.type, None, None),
+                reads=self._reads.of(method) if traced and method is not None else (),
+            )
+        if call.kept is None:
             return new
-        known = self._kept.of(kept, lambda: new._replace(reads=()))
+        known = self._kept.of(call.kept, lambda: new._replace(reads=()))
         return new._replace(
             object=known.object,
             bound=tuple(map(_unless_other, known.bound, new.bound)),

@@ -26,6 +26,7 @@ from retrace.capture.objects import (
     defined,
     derives,
     kind_of,
+    own,
     package,
     type_name,
 )
@@ -146,7 +147,7 @@ class Reads:
         return chains
 
 
-def _is_a_users(function: FunctionType, _: Any) -> bool:
+def _is_a_users(function: FunctionType, _: Any = None) -> bool:
     return owner(function.__code__.co_filename) is _USER
 
 
@@ -218,6 +219,11 @@ class _Walk:
             ):
                 yield _Visit(inner, value, path)
                 return
+            if (
+                derives(kind_of(value), type)
+                and own(value, "__name__") != path.rpartition(".")[2]
+            ):
+                self._take(path, value, last=True)  # `kind.rate` of a class held as `kind`
             value = inner
             path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)
@@ -251,7 +257,10 @@ class _Walk:
             taken = Value(type_name(kind), array, token, False)
         elif (text := named_text(value)) is not None:
             last = True
-            taken = Value(type_name(kind), text, None, False)
+            # What a library's closure holds is not looked at: another one may do anything.
+            closed = kind is FunctionType and value.__closure__ and not _is_a_users(value)
+            token = f"#{number}" if closed and (number := self._number(value)) else None
+            taken = Value(type_name(kind), text, token, False)
         elif self._containers < _MAX_CONTAINERS:
             self._containers += 1
             taken = snapshot(value, _no_token, _MAX_DATA)

@@ -9,10 +9,15 @@ from types import FunctionType
 from typing import Any, cast
 
 from retrace.capture.objects import derives, kind_of, package
+from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
 from retrace.jax_internals.names_values import CUSTOM, WRAPPED
 
 _MAX_CELLS = 32
+_NUMBERS = frozenset((bool, int, float))
+_PARAMETERS = _NUMBERS | {str, type(None)}
+_MESHES = frozenset(("Mesh", "P", "PartitionSpec"))
+_MAX_TRANSFORM_DEPTH = 3
 
 
 def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -25,15 +30,50 @@ def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
             continue  # not assigned yet
 
 
-def all_cells(base: FunctionType, layers: Iterable[FunctionType]) -> dict[str, Any]:
-    """The same, with those of the wrappers that decorators put around a function."""
+def all_cells(
+    base: FunctionType,
+    layers: Iterable[FunctionType],
+    maker: FunctionType | None,
+    transforms: Iterable[FunctionType],
+) -> dict[str, Any]:
+    """The same, with those of the wrappers that decorators put around a function.
+
+    Of a package's function around it (`maker`) only the numbers: a step size, for example. Of
+    JAX's `transforms` what they were given besides the function: `argnums`, `in_axes`.
+    """
     found = dict(cells(base))
     for layer in layers:
         for name, content in cells(layer):
             # The wrapped function has already been unwrapped.
             if name not in found and content is not layer.__dict__.get("__wrapped__"):
                 found[name] = content
+    if type(maker) is FunctionType:
+        for name, content in cells(maker):
+            parts = {name: content}
+            if kind_of(content) is tuple:
+                parts = {f"{name}[{i}]": one for i, one in enumerate(content[:_MAX_CELLS])}
+            numbers = {path: one for path, one in parts.items() if kind_of(one) in _NUMBERS}
+            found = numbers | found
+    for transform in transforms:
+        found = dict(_parameters(transform, _MAX_TRANSFORM_DEPTH)) | found
     return found
+
+
+def _parameters(transform: FunctionType, depth: int) -> Iterator[tuple[str, Any]]:
+    """The numbers, names and meshes that a function of JAX's holds, as those inside it do."""
+    for name, content in cells(transform):
+        if type(content) is FunctionType:
+            if depth and owner(content.__code__.co_filename) is Owner.JAX:
+                yield from _parameters(content, depth - 1)
+        elif _is_parameter(content):
+            yield name, content
+
+
+def _is_parameter(content: Any) -> bool:
+    kind = kind_of(content)
+    if kind is tuple:
+        return all(map(_is_parameter, content[:_MAX_CELLS]))
+    return kind in _PARAMETERS or (package(kind) == "jax" and kind.__name__ in _MESHES)
 
 
 def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:

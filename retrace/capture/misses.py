@@ -84,7 +84,7 @@ class Misses:
         traced = stage is _TRACE
         static: tuple[Static, ...] = ()
         if packed is not None:
-            function = self._functions.described(packed.function, packed.kept, traced=traced)
+            function = self._functions.packed(packed, traced=traced)
             info = call.info if packed.info is None else packed.info
             key = self._keys.of_call(
                 packed.signature, info, packed.args, packed.kwargs, packed.is_array

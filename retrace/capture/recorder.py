@@ -12,6 +12,7 @@ from retrace.capture import interpreter, process
 from retrace.capture.audit_requests import AuditRequest
 from retrace.capture.background import Background, Task
 from retrace.capture.belonging import Belonging
+from retrace.capture.carried import carried
 from retrace.capture.commit import tell_whether_dirty
 from retrace.capture.journal import Journal
 from retrace.capture.misses import Misses
@@ -130,6 +131,7 @@ class Recorder:
         # The call will still be lowered and compiled; one line holds all of it.
         self._belonging.hold(trace.number, fields)
         if jaxpr is not None:
+            self._belonging.hold(trace.number, carried(trace))
             self._belonging.by_jaxpr.put(jaxpr, trace.number)
             few = NESTED if self._thread.running or trace.body else 0
             self._programs.add(trace.number, jaxpr, AHEAD if trace.ahead else few)
@@ -348,11 +350,7 @@ class Recorder:
             self._background.program(partial(tell_whether_dirty, writer, checkout))
 
     def observe_slow(self, over: float) -> None:
-        """Observe slow misses in detail.
-
-        Args:
-            over: seconds from which a miss counts as slow.
-        """
+        """Observe in detail the misses that take at least `over` seconds."""
         from retrace.capture.slow import Clock
 
         self.slow = Clock(over, self.journal, self.journal.later, self.guarded)

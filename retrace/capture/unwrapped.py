@@ -41,6 +41,8 @@ class Unwrapped:
         self.receiver: Any = None
         self.has_receiver = False
         self.base: FunctionType | None = None
+        self.transforms: list[FunctionType] = []
+        """What JAX's transforms returned, outermost first."""
         self.maker: FunctionType | None = None
         """The installed package's outermost function that holds the user's."""
 
@@ -57,6 +59,8 @@ class Unwrapped:
             self.kind = kind
         if kind is None and self.maker is None:
             self.maker = outer
+        if kind is Kind.TRANSFORM and type(outer) is FunctionType:
+            self.transforms.append(outer)
         self.wrappers.append(wrapper)
 
 

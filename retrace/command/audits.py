@@ -68,6 +68,7 @@ def audit(
 
     Example:  retrace audit 14658
     """
+    from retrace.present.words import argument
     from retrace.store.place import REQUEST
 
     found = list(_running(which))
@@ -80,7 +81,7 @@ def audit(
             raise UsageError(f"cannot write in {directory}: {error.strerror}") from error
         console.say(
             f"asked process {run.pid} for an audit at the end of its next miss: "
-            f"`retrace report {directory}` will show the result"
+            f"`retrace report {argument(str(directory))}` will show the result"
         )
     return 0
 

@@ -18,13 +18,12 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from jax.tree_util import PyTreeDef
 
 from retrace.jax_internals import losses, names
 from retrace.jax_internals import names_audit as at
@@ -32,6 +31,7 @@ from retrace.jax_internals.calls import is_staging, stages
 from retrace.jax_internals.names_frames import BINDING
 from retrace.jax_internals.names_hooks import TEST_SLOT, TRACE, TRACE_BEFORE
 from retrace.jax_internals.names_values import CONTEXT, DEBUG_INFO, STATES, TRACE_CONTEXT, WRAPPED
+from retrace.jax_internals.returned_trees import of_answer, of_stores
 from retrace.jax_internals.row import resolve
 from retrace.jax_internals.traces import Trace
 
@@ -125,7 +125,7 @@ class Recipe:
             trace: Any = getattr(resolve(TRACE.where), TRACE.name)
             answer = trace(function, given, info, *self._extra)
             before = None if self._returned is None else self._returned()
-            return Retraced(answer[0], _tree(answer[1]), _tree(before))
+            return Retraced(answer[0], of_answer(answer[1]), of_answer(before))
         return _trace_before(function, jaxpr, info)
 
 
@@ -134,16 +134,6 @@ def _alive(reference: weakref.ref[Any]) -> Any:
     if found is None:
         raise GoneError
     return found
-
-
-def _tree(returned: Any) -> tuple[Any, ...]:
-    tree = at.RETURNED_TREE.of(returned)
-    return (tree,) if isinstance(tree, PyTreeDef) else ()
-
-
-def _trees(stores: Iterable[Any]) -> tuple[Any, ...]:
-    filled = [at.STORE_VALUE.of(one) for one in stores if one]
-    return tuple([one for one in filled if isinstance(one, PyTreeDef)])
 
 
 def _trace_before(function: Any, jaxpr: Any, info: Any) -> Retraced:
@@ -167,7 +157,7 @@ def _trace_before(function: Any, jaxpr: Any, info: Any) -> Retraced:
     )
     trace: Any = getattr(resolve(TRACE_BEFORE.where), TRACE_BEFORE.name)
     answer = trace(wrapped, *args)
-    return Retraced(answer[0], _trees(made), _trees(stores))
+    return Retraced(answer[0], of_stores(made), of_stores(stores))
 
 
 def _bound(transform: Any, *given: Any) -> Any:

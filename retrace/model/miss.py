@@ -111,6 +111,9 @@ class Miss:
     lowered_with: str | None = None
     """Digest of what else the program was lowered with: its name, donated arguments, and the
     placement of arguments and results. None if it was not lowered, or not recorded."""
+    carried: str | None = None
+    """Digest of the static data that its results carry, as fields of a dataclass do; None if they
+    carry none, or not recorded."""
     said: tuple[tuple[str, str], ...] = ()
     """What JAX and XLA logged about it, verbatim: (`jax` or `xla`, text). From imported logs.
     Shown next to retrace's conclusions, and never used for them."""

@@ -54,6 +54,7 @@ class MissFields(TypedDict, total=False):
     compiled_with: tuple[tuple[str, Value], ...]
     lowered_with: str | Callable[[], str]
     """The digest, or a function that computes it on the thread that writes."""
+    carried: str
     slow: Slow
     said: Sequence[tuple[str, str]]
     leaves: tuple[Leaf, ...]

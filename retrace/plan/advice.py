@@ -18,13 +18,14 @@ from retrace.model.advice import (
     LeaveOutArray,
     LeaveOutValue,
     OneDtype,
+    OneStructure,
     Proof,
     ReuseObject,
     ToArgument,
     ToArray,
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
-from retrace.plan.candidate import Candidate
+from retrace.plan.candidate import Candidate, omitted
 from retrace.plan.edits import VALUES
 from retrace.plan.history import ABSENT, Column, History
 from retrace.plan.ledger import outermost
@@ -142,7 +143,7 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     by = passing.pop() if len(passing) == 1 else ""
     family = members[0].family
     if advised is None and len(members) == 1:
-        advised = _constant(members[0], reach)
+        advised = _constant(members[0], reach) or _omitted(members[0], reach)
     if advised is not None and (sizes is not None or pairs is not None):
         rest = tuple(one for one in advised.others if one[1] != Component.SHAPE)
         advised = advised.changed(others=rest)  # the sizes are told anyway
@@ -236,6 +237,15 @@ def _constant(candidate: Candidate, reach: Reach) -> Advice | None:
     if candidate.family in OF_ARGUMENTS:
         return ToArgument(paths=paths, proof=Proof.CONSTANTS)
     return ToArray(paths=paths, in_tree=True) if candidate.family == "meta" else None
+
+
+def _omitted(candidate: Candidate, reach: Reach) -> Advice | None:
+    """Advice for an argument that some calls omit, if no miss has advice on that alone."""
+    if candidate.family != "signature":
+        return None
+    found = [omitted(history, column) for history, column in reach.columns(candidate)]
+    paths = tuple(dict.fromkeys(path for names in found for path in names))
+    return OneStructure(paths=paths, way="omitted", proof=Proof.MEANING) if paths else None
 
 
 def _with_all_dtypes(

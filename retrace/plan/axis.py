@@ -28,7 +28,8 @@ class Axis:
         self.part = max(parts, key=lambda part: (len(set(sizes[part])), -part.axis))
         self.dims = lengths(history, parts)
         """One axis for each independent length."""
-        self.rows = _called(history, column)
+        # A symbolic size is no length: it is traced on its own, whatever is padded.
+        self.rows = [row for row in _called(history, column) if sizes[self.part][row] >= 0]
         self.sizes: dict[int, int] = {}
         """The size for each value of the column."""
         self.corners: dict[int, Size] = {}

@@ -148,6 +148,9 @@ def _take(
         return  # what one call omits is not what another one passes
     if column.family not in _BY_PROGRAM:
         candidate.at[at] = candidate.certain[at] = dropped(column)
+        # None may mean something that no array does.
+        is_asked = column.family == "signature" and omitted(history, column)
+        candidate.sure = "ask" if is_asked else candidate.sure
         return
     shared, constants = classes(history, column, listings)
     candidate.constants = candidate.constants or constants
@@ -269,6 +272,12 @@ def _across_types(
         joined[value] = other
         types[other] = types[other] | own
     return tuple(joined[value] for value in mapped)
+
+
+def omitted(history: History, column: Column) -> tuple[str, ...]:
+    """The parameters in a column that are None where a call omits them."""
+    none = {name for name, default in history.function.defaults if default.text == "None"}
+    return tuple(path for path in column.paths if path in none)
 
 
 _MAX_EXTRA = 2

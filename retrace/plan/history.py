@@ -75,12 +75,12 @@ class History:
         return self.cells[row].get(part, self.first.get(part, ABSENT))
 
     def sizes(self, part: Part) -> tuple[int, ...]:
-        """The length of an axis in each row; 0 if it is symbolic or absent."""
+        """The length of an axis in each row; 0 if it is absent, -1 if it is symbolic."""
         part = self._with_cells(part)
         if (known := self._sizes.get(part)) is None:
             first = self.first.get(part, ABSENT)
             values = [cell.get(part, first) for cell in self.cells]
-            known = tuple([size if isinstance(size, int) else 0 for size in values])
+            known = tuple([one if isinstance(one, int) else -(one != ABSENT) for one in values])
             self._sizes[part] = known
         return known
 

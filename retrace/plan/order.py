@@ -68,18 +68,25 @@ def _step(choice: Choice, ledger: Ledger, reach: Reach) -> _Draft:
     about = reach.own(choice.members, names)
     functions, causes = _functions_and_causes(about, ledger, choice)
     gone = ledger.amount(choice.gone).hull(ledger.amount(choice.certain))
+    proposed = proposal(choice.members, about, reach)
+    # No miss shows what this part of the key alone does to the program.
+    is_unsaid = proposed.advice is None and choice.members[0].family in _MAY_BE_MEANT
     step = Step(
         misses=tuple(names),
         functions=functions,
         causes=causes,
-        proposal=proposal(choice.members, about, reach),
+        proposal=proposed,
         gone=gone,
         alone=ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
         left=Amount(),
-        sure=_how_sure(choice, about, ledger, reach),
+        sure="ask" if is_unsaid else _how_sure(choice, about, ledger, reach),
         worth=ledger.is_worth(gone),
     )
     return _Draft(step, choice.certain)
+
+
+_MAY_BE_MEANT = ("tree", "dtype", "weak_type", "signature")
+"""Families of which each value may be meant, with a program of its own."""
 
 
 def _eager_step(root: Root, ledger: Ledger, gone: set[str]) -> _Draft | None:

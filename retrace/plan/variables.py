@@ -30,10 +30,12 @@ from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
 from retrace.plan.history import Column, History
 from retrace.plan.joint import cost
+from retrace.plan.pairs import program_pairs
 from retrace.plan.replay import Mapped
 from retrace.plan.sizes import Curve, covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
 from retrace.reason.resized import Resized
+from retrace.reason.traits import is_mapped
 
 _MAX_SIZES = 16
 """Maximum number of sizes considered."""
@@ -43,8 +45,6 @@ _MAX_PAIRS = 3
 """Number of programs compared with a function's first: one pair may hide a size."""
 _MAX_ROWS = 1000
 """Maximum number of programs among which more are searched, for axes that did not differ yet."""
-_NOT_OF_PROGRAMS = ("function", "clear", "again")
-"""Families that may differ between two equal programs."""
 
 
 def size_candidates(
@@ -55,7 +55,7 @@ def size_candidates(
     followers: dict[int, list[tuple[int, int, Column]]] = {}
     known = _Known(listings, data, Work(listings), _derived(histories))
     for index, history in enumerate(histories):
-        if history.function.kind is Kind.OP or is_called_by_others(history):
+        if not _is_padded(history):
             continue
         own: dict[Hashable, int] = {}
         columns = [(n, c) for n, c in enumerate(history.columns) if c.family == "shape"]
@@ -73,6 +73,8 @@ def size_candidates(
             axis = Axis(index, number, history, column)
             own_sizes = axis.sizes if len(axis.dims) == 1 else axis.corners
             sizes = frozenset[Hashable](own_sizes.values())
+            if len(sizes) < 2:
+                continue  # any other is symbolic
             nth = own[sizes] = own.get(sizes, -1) + 1
             grouped.setdefault((sizes, nth), []).append(axis)
     for axes in grouped.values():
@@ -90,6 +92,13 @@ def size_candidates(
                 follows=follows, masks=_of_dtype(axes, "bool"), keys=_of_dtype(axes, "key<")
             )
         yield candidate
+
+
+def _is_padded(history: History) -> bool:
+    """Whether a user can pad what the function takes; of `pmap`, axis 0 is that of devices."""
+    if history.function.kind is Kind.OP or is_mapped(history.rows[0].miss):
+        return False
+    return not is_called_by_others(history)
 
 
 def _of_dtype(axes: list[Axis], dtype: str) -> tuple[str, ...]:
@@ -237,7 +246,8 @@ def _has_lines(axis: Axis) -> bool:
         if site is None or site.in_library or verdict.miss.nested:
             return False
         line = verdict.miss.lines or (site.file, site.line)
-        sizes.setdefault(line, set()).add(axis.sizes[axis.column.values[row]])
+        if (size := axis.sizes.get(axis.column.values[row])) is not None:  # not a symbolic one
+            sizes.setdefault(line, set()).add(size)
     return len(sizes) > 1 and all(len(own) == 1 for own in sizes.values())
 
 
@@ -343,7 +353,7 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
         lengths = {axis.history.sizes(part) for part in axis.column.parts if part.axis >= 0}
         seen: set[tuple[int, ...]] = set()
         pairs = 0
-        for before, after in islice(_program_pairs(axis, listings), _MAX_ROWS):
+        for before, after in islice(program_pairs(axis, listings), _MAX_ROWS):
             # Of several axes, a pair shows only those whose sizes differ.
             differ = {one for one in lengths if one[before.row] != one[after.row]}
             if pairs >= _MAX_PAIRS and differ <= seen:
@@ -358,36 +368,3 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
         if not pairs or seen != lengths:
             found = found.union(UNKNOWN)
     return found
-
-
-class _Traced(Row):
-    """The program of a row."""
-
-    row: int
-    listing: Listing
-
-
-def _program_pairs(
-    axis: Axis, listings: Mapping[str, Listing]
-) -> Iterator[tuple[_Traced, _Traced]]:
-    """Pairs of programs of a function that differ only in this size."""
-    values = axis.column.values
-    follows = len(set(values))
-    others = [
-        column
-        for column in axis.history.columns
-        if column.family not in _NOT_OF_PROGRAMS
-        and len(set(zip(values, column.values, strict=True))) > follows
-    ]
-    known: dict[Hashable, _Traced] = {}
-    # A program for a single row may look different: nothing to broadcast or reduce over.
-    for row in sorted(range(len(values)), key=lambda row: axis.sizes.get(values[row], 0) <= 1):
-        program = axis.history.rows[row].miss.program
-        listing = None if program is None else listings.get(program.listing or "")
-        if listing is None:
-            continue
-        # The contents of a captured device array are unknown.
-        rest = (program and program.arrays, *(column.values[row] for column in others))
-        first = known.setdefault(rest, _Traced(row, listing))
-        if values[first.row] != values[row]:
-            yield first, _Traced(row, listing)

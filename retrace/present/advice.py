@@ -24,7 +24,10 @@ def advised(advice: Advice) -> str:
     else:
         raise TypeError(type(advice).__name__)
     if advice.remade is not None:
-        text += f"; {quoted(advice.remade)} is a new function object as well: jit it once"
+        new = "is a new function object as well: jit it once"
+        if advice.another:
+            new = f"is a method of another {quoted(advice.another)} object as well: jit each"
+        text += f"; {quoted(advice.remade)} {new}"
         if advice.reading:
             text += f" for each value of {names(advice.reading)}, of which it keeps the first"
         if advice.holding:
@@ -35,6 +38,8 @@ def advised(advice: Advice) -> str:
     if advice.others:
         others = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in advice.others]
         text += f"; {listed(others, _MAX_OTHERS)} changed too"
+    if advice.scheduled:
+        text += _scheduled(advice.scheduled)
     text += also_read(advice.read_too)
     if advice.passed_by and advice.paths and not isinstance(advice, PadBatch):
         text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
@@ -42,6 +47,16 @@ def advised(advice: Advice) -> str:
         who = advice.jitted_by
         text += f"; {who} jits the function, so only {who} can: report it there"
     return f"{text}."
+
+
+def _scheduled(numbers: tuple[str, ...]) -> str:
+    it, of = ("them", "belong") if len(numbers) > 1 else ("it", "belongs")
+    given = ", ".join(numbers)
+    return (
+        f"; {names(numbers)} {of} to a schedule, which would overwrite what is set: inject {it} "
+        f"into a function that makes the schedule, too, as in "
+        f"`optax.inject_hyperparams(lambda {given}: optax.sgd(schedule({given})))`"
+    )
 
 
 def also_read(read: tuple[str, ...]) -> str:

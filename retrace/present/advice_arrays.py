@@ -147,7 +147,7 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return None
 
 
-_MEANT = "; where both are meant, leave it: each has its own program"
+MEANT = "; where both are meant, leave it: each has its own program"
 
 
 def _structure(advice: model.OneStructure, who: str) -> str:
@@ -164,10 +164,10 @@ def _structure(advice: model.OneStructure, who: str) -> str:
             one, other = (quoted(kind) for kind in advice.containers)
             return f"give {who} the same structure at every call, {one} or {other}, not both"
         case "nodes":
-            meant = _MEANT if advice.proof is Proof.MEANING else ""
+            meant = MEANT if advice.proof is Proof.MEANING else ""
             return f"give {who} the same structure at every call{meant}"
         case "program":
-            return f"keep {who} the same between calls: its program depends on it{_MEANT}"
+            return f"keep {who} the same between calls: its program depends on it{MEANT}"
         case _:
             return f"keep {who} the same between calls"
 
@@ -200,6 +200,8 @@ def _both_ways(advice: model.CastNumber, later: tuple[str, ...]) -> str:
     it = "it" if len(became) == 1 else "them"
     made = f"{quoted(advice.name)} returns" if advice.returned else "later calls create"
     text = f"give {names(became)} a dtype where {made} {it}, as at the start"
+    if advice.returned and advice.package:
+        text += f" ({quoted(advice.name)} belongs to {advice.package}: report it there)"
     if not started:
         return text
     return f"{_number(advice.changed(paths=started), names(started))}; and {text}"

@@ -141,7 +141,8 @@ def of_functions(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case 
                     "first call; if you need both settings, leave them"
                 )
             return (
-                f"set {what} once, before the first call, or make every call in the same context"
+                f"make every call in the same context, or set {what} once, before the first "
+                "call, if all of the program should compute with it"
             )
         case model.FewMapped(name=name, axes=axes, proof=model.Proof.PROGRAM):
             return (
@@ -248,7 +249,7 @@ def _goes_on(advice: model.JitOnce | model.KeepBound | model.KeepMethod) -> str:
     return f"; it goes on with the first {names(reads)}: pass {later}"
 
 
-_RENAMES = "; only the names of its results differ each time: give those outside of it"
+_RENAMES = "; only the names or the static data of its results differ: give those outside of it"
 
 
 _CALLS_BACK = (

@@ -105,6 +105,7 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return (
                 f"make {who} {array} of its tree, if no shape depends on {it}{_TRAINED}; "
                 f"otherwise keep {it} the same between calls"
+                f"{_kept(advice).replace(', and', '; in either case', 1)}"
             )
         case model.ToArray(mixed=True):
             number = "Python numbers they are" if many else "a Python number it is"
@@ -113,10 +114,10 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"pass {who} as {array} at every call (`jnp.asarray`): as {number} static, and "
                 "each value needs its own program"
             )
-        case model.ToArray(kept=kept, outside=outside):
+        case model.ToArray(outside=outside):
             where = f", outside of {names(outside)}" if outside else ""
             where += f", with `None` for {it} in `in_axes`" if advice.mapped else ""
-            one = f", and keep one {names(kept)}: a new one is another key" if kept else ""
+            one = _kept(advice)
             return (
                 f"pass {who} as {'arguments that are' if many else 'an argument that is'} not "
                 f"static{where}, if no shape, `if`, `float` or NumPy depends on {it}{one}; "
@@ -158,6 +159,11 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case _:
             return None
+
+
+def _kept(advice: model.ToArray) -> str:
+    kept = advice.kept
+    return f", and keep one {names(kept)}: a new one is another key" if kept else ""
 
 
 def _held(advice: model.PassHeld, who: str) -> str:
@@ -209,6 +215,11 @@ def _few(why: str, who: str, it: str, many: bool) -> str:
             return (
                 f"{who} only names the results: leave {it} out of the static arguments, and name "
                 "the results outside of the jitted function"
+            )
+        case "carried":
+            return (
+                f"{who} only goes into what the results carry: leave {it} out of the key, and "
+                f"add {it} to the results outside of the jitted function"
             )
         case "separate":
             return f"each value of {who} needs its own program: keep to a few"

@@ -150,8 +150,13 @@ def steps_of(steps: Sequence[Step], most: int = 2) -> str:
     known = sorted(
         steps, key=lambda one: (one.primitive is None, not one.is_draw, one.place is None)
     )
+    placed = {one.primitive for one in known if one.place is not None}
     places = list(
-        dict.fromkeys((one.primitive, _file(one.place), _line(one.place)) for one in known)
+        dict.fromkeys(
+            (one.primitive, _file(one.place), _line(one.place))
+            for one in known
+            if one.place is not None or one.primitive not in placed
+        )
     )
     lines: dict[tuple[str | None, str], list[int]] = {}
     for primitive, file, line in places[:most]:

@@ -122,6 +122,8 @@ def _once(advice: model.JitAndPass) -> str:
             f"{jit(advice)} once, {at}, a function that calls {maker} over {name} and then what "
             f"that returns; what {maker} takes besides is an argument of it, too, if it differs"
         )
+    if advice.jitted:
+        return f"call {whom(advice)}, which is jitted already, and jit no partial of it"
     return f"{jit(advice)} {whom(advice)} {once(advice)}, {at}"
 
 

@@ -145,6 +145,8 @@ def _function(change: Change, advice: Advice | None) -> str:
     if isinstance(advice, model.JitAndPass) and advice.reads:
         also = f"{names(held)} and " if held else ""
         return f"pass {also}the arrays that {_who(change)} reads"
+    if held and isinstance(advice, model.OfFunction) and advice.maker:
+        return f"call {quoted(advice.maker)} in a jitted function, pass {names(held)}"
     if held:
         is_static = isinstance(advice, model.JitAndPass) and not advice.traced
         what = arguments(held, "static" if is_static else "")

@@ -11,6 +11,7 @@ from retrace.model.advice import Advice
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.plan.step import Change, Meant, Pairs, Proposal, Sizes
 from retrace.present.advice import advised, also_read, who_passes
+from retrace.present.advice_arrays import MEANT
 from retrace.present.advice_operations import (
     of_lines,
 )
@@ -64,7 +65,8 @@ def _without_advice(proposal: Proposal) -> str:
     if any(one.family not in _PLAINLY for one in proposal.changes):
         return f"{title(proposal)}."
     said = dict.fromkeys(_PLAINLY[one.family](one) for one in proposal.changes)
-    return f"{'; '.join(said)}."
+    meant = "" if any(one.family == "function" for one in proposal.changes) else MEANT
+    return f"{'; '.join(said)}{meant}."
 
 
 def _held_besides(proposal: Proposal) -> list[str]:

@@ -183,7 +183,10 @@ def _compared(view: View, verdict: Verdict) -> str:
         if program is None or other is None:
             return f"different from that of {before}"
         if program.hash == other.hash:
-            return f"{held}, identical to that of {before}, but its results have other names"
+            has = "have other names"
+            if program.results == other.results:
+                has = "carry other static data"
+            return f"{held}, identical to that of {before}, but its results {has}"
         if program.equations == other.equations:
             return f"{held}, as many as {before}"
         return f"{held}, {before} has {other.equations:,}"

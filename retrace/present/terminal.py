@@ -26,7 +26,7 @@ from retrace.present.missing import lost, unfinished, warned
 from retrace.present.plan_text import block, slowest
 from retrace.present.tally import Sort, Tally, rest_summary, split_by_worth
 from retrace.present.view import View
-from retrace.present.words import cells, clean, count, listed, name, padded, seconds
+from retrace.present.words import argument, cells, clean, count, listed, name, padded, seconds
 
 _MAX_ROWS = 8
 _MAX_CAUSES = 3
@@ -353,7 +353,7 @@ def summary(
         out += slowest(view, width)
     out += [text for text in _closing(view, width, paint) if text]
     kept = clean(directory, None)
-    command = "retrace report" if newest else f"retrace report {kept}"
+    command = "retrace report" if newest else f"retrace report {argument(kept)}"
     out += wrapped(f"recorded in {kept}, explained by `{command}`", width, 2)
     return "\n".join(out) + "\n"
 

@@ -18,6 +18,7 @@ _CELL = re.compile(r"In \[(\d+| )\]")
 _FOLDER = re.compile(r"[/\\](?=.)")
 _PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
+_PLAIN_PATH = re.compile(r"[\w@%+=:,./~-]+")
 _WORD = re.compile(r"[^\W_]{3,}")
 _WIDE = ("W", "F")
 
@@ -241,6 +242,16 @@ def did(miss: Miss, again: str = "again") -> str:
 def quoted(name: str) -> str:
     """A name in a sentence."""
     return f"`{name}`"
+
+
+def argument(path: str) -> str:
+    """A path as an argument of a command that can be copied into a shell."""
+    path = f"./{path}" if path.startswith("-") else path
+    if _PLAIN_PATH.fullmatch(path):
+        return path
+    import shlex  # rarely needed
+
+    return shlex.quote(path)
 
 
 def names(paths: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from retrace.model import Component, HeldChange, NamedChange, Verdict
+from retrace.model import Change, Component, HeldChange, NamedChange, TreeChange, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -51,6 +51,7 @@ from retrace.reason.objects import (
 )
 from retrace.reason.remade import jit_for_remade, remade_with
 from retrace.reason.rules import in_key
+from retrace.reason.statics import OF_TYPES
 from retrace.reason.traits import looks_equal
 from retrace.reason.weak import proved_for_all
 
@@ -234,7 +235,12 @@ def _unify_functions(history: list[Verdict]) -> None:
     for one in advice_of_kind(history, ToArgument):
         if one.function is not None:
             held[one.function].append(one)
-    others = [one for one in history if one.program_change not in (None, "identical")]
+    others = [
+        one
+        for one in history
+        if not any(map(_is_of_program, one.changes))
+        and one.program_change not in (None, "identical")
+    ]
     for path, change in differing_values(others).items():
         if path not in held and is_function(change):
             # Functions over values that change the program: no single one can replace them.
@@ -253,6 +259,12 @@ def _unify_functions(history: list[Verdict]) -> None:
         asked = [one for one in held[path] if isinstance(one, PassHeld)]
         if isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
             replace_advice(history, index, (asked or held[path])[0])
+
+
+def _is_of_program(change: Change) -> bool:
+    """Whether programs may follow this change, whatever a static value holds."""
+    parts = OF_TYPES | {Component.SIGNATURE}
+    return change.component in parts or isinstance(change, TreeChange)
 
 
 def _unify_types(history: list[Verdict]) -> None:

@@ -27,7 +27,7 @@ from retrace.model.advice import (
 )
 from retrace.model.change import resized
 from retrace.reason.evidence import Evidence, grown, paths, same_but_scope
-from retrace.reason.traits import partial_batch, stands_for_none
+from retrace.reason.traits import is_mapped, partial_batch, stands_for_none
 from retrace.reason.weak import keeps_types
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
@@ -60,8 +60,10 @@ def shape(evidence: Evidence) -> Advice | None:
     if sizes := {(old, new) for _, old, new in axes}:
         if any(same_but_scope(*pair) for pair in sizes):
             return OneScope(paths=names, proof=Proof.PROGRAM)
-        if any(grown(*pair) is None for pair in sizes):
-            return None  # a symbolic size and a number: neither can be padded to the other
+        of_devices = is_mapped(miss) and any(axis == 0 for axis, _, _ in axes)
+        if of_devices or any(grown(*pair) is None for pair in sizes):
+            # Another number of devices, or a symbolic size: none can be padded to the other.
+            return None
     if own.are_unused:
         return LeaveOutArray(paths=names, name=miss.function.name, proof=Proof.UNUSED)
     sure = own.is_another_model
@@ -69,7 +71,8 @@ def shape(evidence: Evidence) -> Advice | None:
         return AnotherModel(paths=names, proof=Proof.KEY if sure else Proof.MEANING)
     if any(0 in pair for pair in sizes):
         return SkipEmpty(paths=names, proof=Proof.MEANING)
-    if partial_batch(miss, evidence.nearest, evidence.changes):
+    written = evidence.program is not None and evidence.program.counts_differ
+    if partial_batch(miss, evidence.nearest, evidence.changes) and not written:
         return PadBatch(paths=names)
     if any(len(old) != len(new) for old, new in own.sides):
         return OneRank(paths=names, start=_start(evidence, names), proof=Proof.MEANING)
@@ -79,7 +82,6 @@ def shape(evidence: Evidence) -> Advice | None:
         return PadShape(paths=names, kernels=True, proof=Proof.MEANING)
     if square := own.square():
         return PadShape(paths=names, square=square, proof=Proof.MEANING)
-    written = evidence.program is not None and evidence.program.counts_differ
     proof = Proof.MEANING if written else Proof.KEY
     return PadShape(paths=names, written=written, keys=_keys(miss, names), proof=proof)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from retrace.causes import Cause
 from retrace.compare.keys import read_changes
-from retrace.model import Change, Component, Kind, Miss
+from retrace.model import Change, Component, Function, Kind, Miss
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
     FewMapped,
+    JitAndPass,
     KeepBound,
     Library,
     LibraryPasses,
@@ -30,8 +31,10 @@ from retrace.reason.cards import card
 from retrace.reason.evidence import OF_VALUES, Evidence, is_function, package_of, paths
 from retrace.reason.held import Held
 from retrace.reason.precedence import others
+from retrace.reason.schedules import injects, scheduled
 from retrace.reason.traits import (
     calling_library,
+    is_mapped,
     is_new_as_well,
     is_of_another_model,
     is_static_by_type,
@@ -69,10 +72,14 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     elif isinstance(advised, _NOT_STATIC) and jitted_by_library(miss):
         package = package_of(miss.function.file)
         advised = advised.changed(jitted_by=package, proof=Proof.MEANING)
-    if isinstance(advised, OfFunction) and (maker := made_of_it(evidence.nearest, miss)):
-        # What else the library was given is not known.
-        advised = advised.changed(maker=maker, proof=Proof.MEANING)
-    if isinstance(advised, _MAPPED) and "axis_name" in dict(miss.key.options):
+    if isinstance(advised, OfFunction):
+        passes = isinstance(advised, JitAndPass)
+        if maker := made_of_it(evidence.nearest, miss, passes=passes):
+            # What else the library was given is not known.
+            advised = advised.changed(maker=maker, proof=Proof.MEANING)
+    if injects(advised) and (numbers := scheduled(evidence.changes)):
+        advised = advised.changed(scheduled=numbers)
+    if isinstance(advised, _MAPPED) and is_mapped(miss):
         advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))
 
@@ -126,9 +133,19 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     found = advised.changed(remade=miss.function.name, holding=holding, calling=calling)
     if evidence.nearest is None:
         return found
+    if of := _of_another(evidence.nearest.function, miss.function):
+        return found.changed(another=of, proof=Proof.MEANING)
     read = read_changes(evidence.nearest.function, miss.function)
     reading = tuple(str(one.path) for one in read if one.path not in held.names)
     return found.changed(reading=reading, proof=Proof.MEANING) if reading else found
+
+
+def _of_another(old: Function, new: Function) -> str:
+    """The library's class of whose objects it is a method, each time of another one."""
+    before, after = old.receiver, new.receiver
+    if before is None or after is None or not new.in_library or before.object == after.object:
+        return ""
+    return after.type.rpartition(".")[2]
 
 
 def _library_advice(cause: Cause, miss: Miss, nearest: Miss | None) -> Advice:

@@ -240,6 +240,7 @@ def _passing_partial(
         resized=advised.resized,
         inject=advised.inject,
         bound=True,
+        jitted="jit" in function.wrappers,
         proof=advised.proof,
     )
 

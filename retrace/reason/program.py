@@ -69,19 +69,28 @@ class Comparison:
 
     @property
     def returns_others(self) -> bool:
-        """Whether equal programs return what they compute under other names, as a dict does."""
+        """Whether equal programs return what they compute in another way.
+
+        Under other names, as a dict does, or with other static data.
+        """
         old, new = (miss.program for miss in self._misses)
         if old is None or new is None or old.hash != new.hash:
             return False
-        return old.results != new.results
+        return old.results != new.results or self.carries_others
 
     @property
     def names_results(self) -> bool:
-        """Whether they return what they compute under other names, and may differ in more."""
+        """Whether they return it in another way, and may differ in more."""
         old, new = (
             None if miss.program is None else miss.program.results for miss in self._misses
         )
-        return old is not None and new is not None and old != new
+        return (old is not None and new is not None and old != new) or self.carries_others
+
+    @property
+    def carries_others(self) -> bool:
+        """Whether their results carry other static data, as fields of a dataclass do."""
+        old, new = self._misses
+        return old.carried != new.carried
 
     @property
     def counts_differ(self) -> bool:

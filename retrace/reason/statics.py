@@ -196,13 +196,13 @@ def _differs(evidence: Evidence) -> bool:
     return kind not in (None, "identical")
 
 
-_TYPES = {Component.WEAK_TYPE, Component.DTYPE, Component.SHAPE}
+OF_TYPES = {Component.WEAK_TYPE, Component.DTYPE, Component.SHAPE}
 """Of arrays that changed, too: the program follows these, whatever a value holds."""
 
 
 def _differs_by(change: Change, evidence: Evidence) -> bool:
     """Whether the programs differ, and what changed elsewhere does not explain it."""
-    if not _differs(evidence) or _TYPES & {*evidence.components}:
+    if not _differs(evidence) or OF_TYPES & {*evidence.components}:
         return False
     program = evidence.program
     if program is None or program.kind != "constants-only":
@@ -354,7 +354,10 @@ def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> 
         return unused
     parts = field_changes(first) or (first,)
     kind = None if evidence.program is None else evidence.program.kind
-    if kind in ("different", "repeated", "shapes-only"):
+    carried = evidence.program is not None and evidence.program.carries_others
+    if carried and evidence.program is not None and evidence.program.returns_others:
+        return FewValues(paths=_paths(parts), why="carried", proof=Proof.MEANING)
+    if carried or kind in ("different", "repeated", "shapes-only"):
         return OneStructure(paths=_paths(parts), way="program", proof=Proof.MEANING)
     if all(map(is_numeric, parts)) and all(
         type_.startswith("optax.") for type_ in types_of(first)

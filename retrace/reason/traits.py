@@ -127,11 +127,18 @@ def jitted_by_library(miss: Miss) -> bool:
     return own.in_library and own.source is not None and _JITTED.match(own.source) is not None
 
 
+def is_mapped(miss: Miss) -> bool:
+    """Whether the function was given to `jax.pmap`."""
+    return any(name == "axis_name" for name, _ in miss.key.options)
+
+
 def is_static_by_type(miss: Miss) -> bool:
     """Whether a function takes arrays as arguments and all else as static.
 
     A caller can then decide that, also if a library jits the function.
     """
+    if miss.via == "equinox:_JitWrapper.__call__":
+        return True
     own = miss.function
     source = own.source if own.source is not None and _JITTED.match(own.source) else ""
     head = source.partition("\ndef ")[0].partition(" def ")[0]
@@ -157,15 +164,16 @@ def wrapped_by(cause: Cause, evidence: Evidence) -> str | None:
     return miss.via.partition(":")[0] if by_library or kept else None
 
 
-def made_of_it(nearest: Miss | None, miss: Miss) -> str:
+def made_of_it(nearest: Miss | None, miss: Miss, *, passes: bool) -> str:
     """The library's function of whose closure over the user's the user jits anew at each call.
 
-    As `optax.perturbations.make_perturbed_fun` makes one, or a sampler over a density.
+    As `optax.perturbations.make_perturbed_fun` makes one, or a sampler over a density. Over one
+    function of the user's that matters only if what the closure holds is to be passed (`passes`).
     """
     function = miss.function
     if nearest is None or function.kind not in (Kind.DEF, Kind.LAMBDA) or not function.base:
         return ""
-    if wrapped_again(nearest.function, function) or not function.wrappers:
+    if not function.wrappers or (wrapped_again(nearest.function, function) and not passes):
         return ""
     outer, local, _ = function.wrappers[0].partition(".<locals>.")
     return outer if local else ""
@@ -239,6 +247,9 @@ _MIN_FOLD = 8
 """Rows from which a difference of one is no accident. Smaller batches may well lack one."""
 
 
+_HELD = (Component.CLOSURE, Component.DEFAULTS)
+
+
 def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...]) -> bool:
     """Whether only a leading axis got shorter within one loop, as at the end of a dataset.
 
@@ -255,6 +266,8 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
     own = together(changes)
     if own.components - NOT_IN_KEY - {Component.SHAPE}:
         return False
+    if any(change.component in _HELD and not looks_the_same(change) for change in changes):
+        return False  # the function of another problem, which never had the longer axis
     size: tuple[Dim, Dim] | None = None
     for old, new in own.sides:
         if not old or len(old) != len(new) or new[0] == 0 or old[1:] != new[1:]:

@@ -75,18 +75,24 @@ def advice(evidence: Evidence) -> Advice | None:
         case "different" if program.differs_in_prints:
             return PrintOutside(paths=_paths(values))
         case "different" if program.returns_others:
-            return FewValues(paths=_paths(values), why="results")
+            return _returned(values, program)
         case "different":
             return _separate(_unexplained(values, program))
         case _:
             return None
 
 
+def _returned(values: Sequence[Change], program: Comparison) -> FewValues:
+    if not program.carries_others:
+        return FewValues(paths=_paths(values), why="results")
+    return FewValues(paths=_paths(values), why="carried" if program.returns_others else "program")
+
+
 def _as_arguments(
     changes: tuple[Change, ...], values: Sequence[Change], program: Comparison
 ) -> Advice | None:
     if program.names_results:
-        return FewValues(paths=_paths(values), why="results")
+        return _returned(values, program)
     if any(map(_is_of_another_length, values)):
         # As an argument, a tuple of another length is another key.
         return FewValues(paths=_paths(values), why="program")

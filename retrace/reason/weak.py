@@ -35,7 +35,7 @@ def weak_type(evidence: Evidence) -> Advice | None:
             name=name,
             dtype=found[0].dtype,
             line=_line(made.place, function),
-            package=package_of(function.file) if function.in_library else "",
+            package=_package(function),
             proof=proof,
         )
     types = tuple(dict.fromkeys((leaf.dtype, bool(leaf.shape)) for leaf in found))
@@ -49,8 +49,13 @@ def weak_type(evidence: Evidence) -> Advice | None:
         name=name,
         later=tuple([leaf.path for leaf in later]),
         returned=_made_weak(evidence, later) is not None,
+        package=_package(evidence.miss.function),
         proof=proof,
     )
+
+
+def _package(function: Function) -> str:
+    return package_of(function.file) if function.in_library else ""
 
 
 def proved_for_all(history: list[Verdict]) -> None:

@@ -247,6 +247,10 @@ class Redaction:
         """Redact a digest that distinguishes modules of programs with equal equations."""
         return self._hash(8, "lowered_with", digest)
 
+    def carried(self, digest: str) -> str:
+        """Redact a digest of the static data that results carry."""
+        return self._hash(6, "carried", digest)
+
     def program(self, program: Program) -> Program:
         """Redact the hash of a program and the id of its text; they still identify it."""
         return program._replace(

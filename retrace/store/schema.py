@@ -24,8 +24,9 @@ A miss that has ended when it is written has `"over": {...}`, the contents of it
 Further fields of an amendment: `"said": [["jax", TEXT], ...]`, what an imported log says about
 the miss (the run of such a file has `"source": "log"`); `"slow": {...}`, where its seconds went
 (`store/slow.py`); `"processes": N`, on the devices of how many processes the program runs;
-`"since"`, next to `"stage": "compile"`, when that stage started; and `"lowered_with"`, a digest
-of what its module holds besides the equations.
+`"since"`, next to `"stage": "compile"`, when that stage started; `"lowered_with"`, a digest of
+what its module holds besides the equations; and `"carried"`, one of the static data that its
+results carry.
 
 Both lines of a miss may have `"compiled_with"`, options passed to `Lowered.compile`.
 
@@ -262,6 +263,7 @@ MISS: Mapping[str, Field[Miss]] = {
         put=_put_compile_options,
     ),
     "lowered_with": Field("lowered_with", text, lambda hide, _, held: hide.lowered_with(held)),
+    "carried": Field("carried", text, lambda hide, _, held: hide.carried(held)),
     "slow": Field(
         "slow",
         _unchanged,

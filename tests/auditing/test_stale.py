@@ -125,6 +125,46 @@ def test_programs_that_only_look_outdated_are_not_reported() -> None:
     assert not ran.disturbed
 
 
+class Table:
+    """Wraps an array and compares no more than its shape, as such classes often do."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = np.asarray(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self.values.shape == other.values.shape
+
+    def __hash__(self) -> int:
+        return hash(self.values.shape)
+
+
+class Result:
+    def __init__(self, values: Any, table: Table) -> None:
+        self.values, self.table = values, table
+
+
+jax.tree_util.register_pytree_node(
+    Result, lambda one: ((one.values,), one.table), lambda table, held: Result(*held, table)
+)
+
+
+def test_a_result_that_only_calls_itself_equal_is_perhaps_out_of_date() -> None:
+    def carries_a_table() -> Iterator[Any]:
+        table = Table(1.0, 2.0)
+        f = jax.jit(lambda x: Result(x, table))
+        yield lambda: f(np.ones(3))
+        table = Table(3.0, 4.0)
+
+    def carries_an_equal_table() -> Iterator[Any]:
+        table = Table(1.0, 2.0)
+        f = jax.jit(lambda x: Result(x * 2, table))
+        yield lambda: f(np.ones(3))
+        table = Table(1.0, 2.0)
+
+    assert run([carries_a_table]).verdicts == {"carries_a_table": {"perhaps"}}
+    assert not run([carries_an_equal_table]).verdicts
+
+
 @pytest.fixture(autouse=True)
 def _programs_are_cold() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     jax.clear_caches()

@@ -27,12 +27,15 @@ from retrace.model import Component
 from retrace.model.advice import (
     FewValues,
     JitAndPass,
+    JitForEach,
     JitOnce,
     OneDtype,
+    OneStructure,
     PadShape,
     PassHeld,
     PlaceFirst,
     Proof,
+    ReuseObject,
     ToArgument,
 )
 from retrace.plan.order import plan
@@ -77,6 +80,11 @@ import jax
 def langevin(x, logdensity, step_size, mass):
     return x + mass * step_size * jax.grad(logdensity)(x)
 
+def unadjusted(logdensity, step_size):
+    def one(x):
+        return langevin(x, logdensity, step_size, 1.0)
+    return one
+
 def build(kernel, logdensity, args):
     def step(x):
         return kernel(x, logdensity, *args)
@@ -108,7 +116,7 @@ def test_a_number_that_a_package_s_function_holds_is_not_frozen(
 
     def program() -> None:
         for step_size in (0.1, 0.05):
-            step = jax.jit(sampler.build(sampler.langevin, logdensity, (step_size, mass(1.0))))
+            step = jax.jit(sampler.build(sampler.langevin, logdensity, [step_size, mass(1.0)]))
             step(np.zeros(1, np.float32))
 
     recording, verdicts = judge_all(program)
@@ -119,6 +127,39 @@ def test_a_number_that_a_package_s_function_holds_is_not_frozen(
     assert step.sure == "ask"
     said = sentence(step.proposal)
     assert UNEXPLAINED in said or "what wraps it" in said
+
+
+@pytest.mark.parametrize("way", ["number", "in a tuple"])
+def test_the_number_that_a_package_s_function_holds_is_named(
+    judge_all: JudgeAll, sampler: Any, way: str
+) -> None:
+    """It is passed to a jitted function that calls the package's, which then gives the same."""
+    data = np.arange(3.0, dtype=np.float32)
+    rates = (0.1, 0.05, 0.02)
+
+    def logdensity(x: Any) -> Any:
+        return -0.5 * jnp.sum((np.arange(3.0) - x) ** 2)
+
+    def make(rate: Any) -> Any:
+        if way == "number":
+            return sampler.unadjusted(logdensity, rate)
+        return sampler.build(sampler.langevin, logdensity, (rate, 1.0))
+
+    results: list[Any] = []
+    recording, verdicts = judge_all(lambda: results.extend(jax.jit(make(r))(data) for r in rates))
+    (step,) = plan(recording, verdicts).steps
+    advice = step.proposal.advice
+    assert isinstance(advice, JitAndPass)
+    assert advice.maker == ("unadjusted" if way == "number" else "build")
+    assert advice.traced == (("step_size",) if way == "number" else ("args[0]",))
+    assert step.sure == "ask"
+    assert step.gone.calls.high == 2
+
+    once = jax.jit(lambda x, rate: make(rate)(x))
+    changed: list[Any] = []
+    _, after = judge_all(lambda: changed.extend(once(data, rate) for rate in rates))
+    assert len(after) == len(verdicts) + 1
+    np.testing.assert_allclose(changed, results, rtol=1e-6)
 
 
 def test_a_number_that_python_computes_with_is_passed(judge_all: JudgeAll) -> None:
@@ -333,3 +374,315 @@ def test_a_flag_may_mean_something_else_than_a_number(judge_all: JudgeAll) -> No
     (fix,) = [one.fix for one in verdicts if isinstance(one.fix, OneDtype)]
     assert advised(fix).startswith("if `extrap` means")
     assert "otherwise leave it" in advised(fix)
+
+
+class Outer:
+    def apply(v: Any) -> Any:  # pyright: ignore[reportSelfClsParameterName]
+        return jnp.outer(v[:3], v[3:]) + jnp.sin(v[:3])
+
+
+class Turn:
+    def apply(v: Any) -> Any:  # pyright: ignore[reportSelfClsParameterName]
+        return jnp.array([[jnp.cos(v[2]), -jnp.sin(v[2])], [jnp.sin(v[2]), jnp.cos(v[2])]])
+
+
+group: Any = None
+moved: Any = None
+
+
+def test_functions_of_two_classes_are_no_last_batch(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        global group
+        for group, size in ((Outer, 6), (Turn, 3)):
+            jax.jit(lambda v: group.apply(v))(np.ones(size, np.float32))
+
+    recording, verdicts = judge_all(program)
+    (again,) = [one for one in verdicts if one.nearest is not None]
+    assert again.cause is Cause.SHAPE_CHANGED
+    assert again.pattern is None
+    assert isinstance(again.fix, PadShape)
+    assert again.fix.written
+    assert again.fix.reading == ("group",)
+    assert all(step.sure == "ask" for step in plan(recording, verdicts).steps)
+
+
+def test_a_package_s_closure_is_not_taken_for_another(judge_all: JudgeAll, sampler: Any) -> None:
+    """What it holds is not seen, so one that was made again may give another program."""
+    center = np.arange(3.0, dtype=np.float32)
+
+    def logdensity(x: Any) -> Any:
+        return -0.5 * jnp.sum((center - x) ** 2)
+
+    def program() -> None:
+        global moved
+        for step_size in (0.1, 0.05):
+            moved = sampler.build(sampler.langevin, logdensity, (step_size, 1.0))
+            jax.jit(lambda x: moved(x))(ones)
+
+    _, verdicts = judge_all(program)
+    (again,) = [one for one in verdicts if one.nearest is not None]
+    assert isinstance(again.fix, JitAndPass | JitForEach)
+    assert "`moved`" in advised(again.fix)
+    assert "center" not in advised(again.fix)
+
+
+def test_a_size_does_not_explain_a_changed_rate(judge_all: JudgeAll) -> None:
+    """Two rates, each with two sizes: no program computes with the size."""
+
+    def make(rate: float) -> Any:
+        @jax.jit
+        def step(w: Any, x: Any) -> Any:
+            return w - rate * jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
+
+        return step
+
+    def program() -> None:
+        for rate in (0.1, 0.01):
+            step = make(rate)
+            for size in (2, 4):
+                step(ones, np.ones((size, 3), np.float32))
+
+    recording, verdicts = judge_all(program)
+    padding = [one for one in plan(recording, verdicts).steps if one.proposal.sizes is not None]
+    (step,) = padding
+    assert step.sure == "likely"
+    assert "size itself" not in sentence(step.proposal)
+
+
+def test_a_function_that_is_new_with_another_size_is_created_once(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnums=1)
+    def masked(mask: Any, function: Any, x: Any) -> Any:
+        return jnp.where(mask, function(jnp.where(mask, x, 0)), 0)
+
+    eps = jnp.float32(2.0)
+
+    def program() -> None:
+        for size in (4, 4, 6, 6):
+            x = np.ones(size, np.float32)
+            masked(x > 0, lambda x: eps * x, x)
+
+    _, verdicts = judge_all(program)
+    own = [one.fix for one in verdicts if one.nearest is not None and one.miss.calls is None]
+    assert own
+    assert not any(isinstance(fix, PassHeld) for fix in own)
+    assert sum(isinstance(fix, ReuseObject) for fix in own) == 3
+
+
+def test_a_partial_of_a_jitted_function_is_not_jitted(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="times")
+    def tile(x: Any, times: int) -> Any:
+        return jnp.tile(x, times)
+
+    def program() -> None:
+        for _ in range(2):
+            jax.jit(partial(tile, times=2))(ones)
+
+    _, verdicts = judge_all(program)
+    (fix,) = [one.fix for one in verdicts if isinstance(one.fix, JitAndPass)]
+    assert fix.jitted
+    assert fix.static == ("times",)
+    assert advised(fix).startswith("call `tile`")
+
+
+GAME = """
+import jax.numpy as jnp
+
+class Game:
+    def __init__(self, size):
+        self.size = size
+
+    def reset(self):
+        return jnp.zeros((self.size, self.size))
+
+    def step(self, state):
+        return {"state": state.at[0, self.size - 1].set(1.0), "reward": state.sum() * 0.0 + 1}
+"""
+
+
+def test_the_method_of_another_object_of_a_package_is_not_jitted_once(
+    judge_all: JudgeAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its methods read is not recorded: one kept would go on with its first object."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "board_game.py").write_text(GAME, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    import board_game  # pyright: ignore[reportMissingImports]
+
+    def program() -> None:
+        for size in (3, 4):
+            game = board_game.Game(size)
+            jax.jit(game.step)(np.zeros((size, size), np.float32))
+
+    recording, verdicts = judge_all(program)
+    (again,) = [one for one in verdicts if one.nearest is not None]
+    assert again.cause is Cause.SHAPE_CHANGED
+    assert again.fix is not None
+    assert again.fix.another == "Game"
+    assert "another `Game`" in advised(again.fix)
+    assert all(step.sure == "ask" for step in plan(recording, verdicts).steps)
+
+
+def test_a_schedule_is_injected_as_a_whole(judge_all: JudgeAll) -> None:
+    """A schedule that is injected overwrites the value that is set in the state."""
+    rates = (0.1, 0.01, 0.001)
+    start = np.zeros(3, np.float32)
+
+    def steps(tx: Any, state: Any) -> Any:
+        updates, state = tx.update(ones, state, start)
+        return tx.update(updates, state, start)[0]
+
+    def program() -> list[Any]:
+        results: list[Any] = []
+        for rate in rates:
+            tx = optax.sgd(optax.cosine_decay_schedule(rate, 10))
+            results.append(jax.jit(lambda state, tx=tx: steps(tx, state))(tx.init(start)))
+        return results
+
+    def injected(make: Any, name: str) -> list[Any]:
+        tx = make(rates[0])
+        once = jax.jit(lambda state: steps(tx, state))
+        results: list[Any] = []
+        for rate in rates:
+            state = tx.init(start)
+            state.hyperparams[name] = np.float32(rate)
+            results.append(once(state))
+        return results
+
+    _, verdicts = judge_all(program)
+    fixes = [one.fix for one in verdicts if one.fix is not None and one.fix.scheduled]
+    assert len(fixes) == 2
+    assert {one.scheduled for one in fixes} == {("init_value",)}
+    assert "lambda init_value: optax.sgd(schedule(init_value))" in advised(fixes[0])
+
+    def schedule(rate: Any) -> Any:
+        return optax.cosine_decay_schedule(rate, 10)
+
+    whole = injected(
+        lambda rate: optax.inject_hyperparams(lambda init_value: optax.sgd(schedule(init_value)))(
+            init_value=rate
+        ),
+        "init_value",
+    )
+    np.testing.assert_allclose(whole, program(), rtol=1e-6)
+    alone = injected(
+        lambda rate: optax.inject_hyperparams(optax.sgd)(learning_rate=schedule(rate)),
+        "learning_rate",
+    )
+    assert np.array_equal(alone[0], alone[2])  # why the number alone must not be set
+
+
+def test_a_plain_rate_is_no_schedule(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for rate in (0.1, 0.01):
+            tx = optax.chain(optax.clip(1.0), optax.adam(rate))
+            jax.jit(lambda state, tx=tx: tx.update(ones, state))(tx.init(ones))
+
+    _, verdicts = judge_all(program)
+    (fix,) = [one.fix for one in verdicts if isinstance(one.fix, JitAndPass)]
+    assert fix.inject
+    assert not fix.scheduled
+
+
+def test_the_parameters_of_a_transform_are_named(judge_all: JudgeAll) -> None:
+    def multiplied(a: Any, b: Any) -> Any:
+        return jnp.sum(a * b * b)
+
+    def program() -> None:
+        for number in (0, 1):
+            jax.jit(jax.grad(multiplied, argnums=number))(ones, ones * 2)
+        for axis in (0, 1):
+            jax.jit(jax.vmap(lambda row: row.cumsum(), in_axes=axis))(np.ones((3, 4), np.float32))
+
+    recording, verdicts = judge_all(program)
+    gradient, mapped = [one for one in verdicts if one.nearest is not None]
+    for verdict, name in ((gradient, "argnums"), (mapped, "in_axes")):
+        assert verdict.cause is Cause.TRANSFORM_RECREATED
+        (change,) = [one for one in verdict.changes if one.component is Component.CLOSURE]
+        assert change.path == name
+        assert verdict.avoidable == "no"
+    assert not plan(recording, verdicts).steps
+
+
+def test_what_one_call_omits_beside_a_new_object_is_a_question(judge_all: JudgeAll) -> None:
+    class Model:
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+        @partial(jax.jit, static_argnums=0)
+        def step(self, w: Any, noise: Any = None) -> Any:
+            return w * self.rate if noise is None else w * self.rate * noise
+
+    def program() -> None:
+        for rate in (0.1, 0.2):
+            Model(rate).step(ones, ones)
+        Model(0.1).step(ones)
+
+    recording, verdicts = judge_all(program)
+    _, step = plan(recording, verdicts).steps
+    assert step.sure == "ask"
+    assert isinstance(step.proposal.advice, OneStructure)
+    assert step.proposal.advice.way == "omitted"
+
+
+def test_another_dtype_beside_a_new_object_is_a_question(judge_all: JudgeAll) -> None:
+    class Model:
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+        @partial(jax.jit, static_argnums=0)
+        def step(self, w: Any) -> Any:
+            return w * self.rate
+
+    def program() -> None:
+        for rate in (0.1, 0.2):
+            Model(rate).step(ones)
+        Model(0.1).step(ones.astype(np.float16))
+
+    recording, verdicts = judge_all(program)
+    _, step = plan(recording, verdicts).steps
+    assert step.sure == "ask"
+    assert "leave it" in sentence(step.proposal)
+
+
+def test_a_symbolic_size_is_no_size(judge_all: JudgeAll) -> None:
+    from jax import export
+
+    total = jax.jit(lambda x: x.sum() * x.mean())
+
+    def program() -> None:
+        for size in (4, 8):
+            total(np.ones(size, np.float32))
+        (size,) = export.symbolic_shape("b")
+        export.export(total)(jax.ShapeDtypeStruct((size,), np.float32))
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert step.proposal.sizes is not None
+    assert step.proposal.sizes.seen == (4, 8)
+    assert step.gone.calls.high == 1
+
+
+def test_a_function_over_other_contents_is_no_last_batch(judge_all: JudgeAll) -> None:
+    def make(scale: float) -> Any:
+        return jax.jit(lambda q: q - jax.grad(lambda q: jnp.sum((q / scale) ** 2))(q))
+
+    def program() -> None:
+        for scale, size in ((1.0, 3), (2.0, 3), (3.0, 2)):
+            make(scale)(np.ones(size, np.float32))
+
+    _, verdicts = judge_all(program)
+    smaller = verdicts[-1]
+    assert smaller.cause is Cause.SHAPE_CHANGED
+    assert smaller.pattern is None
+    assert isinstance(smaller.fix, PadShape)
+
+
+def test_generated_functions_were_not_edited(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for text in ("v * 2", "v + 1", "v ** 3"):
+            jax.jit(eval(f"lambda v: {text}"))(ones)
+
+    recording, verdicts = judge_all(program)
+    assert {one.cause for one in verdicts} == {Cause.FIRST_TRACE}
+    assert not plan(recording, verdicts).steps

@@ -130,6 +130,7 @@ misses = st.builds(
     within=st.sampled_from([None, "callback", "import"]),
     lines=short,
     lowered_with=st.none() | short,
+    carried=st.none() | short,
     ahead=st.booleans(),
     new_object=st.booleans(),
     bodies=st.lists(functions, max_size=2).map(tuple),
@@ -224,6 +225,7 @@ def write(writer: Writer, found: Iterable[Miss]) -> None:
                 "callbacks": program.callbacks if program else (),
                 "results": program and program.results,
                 "lowered_with": miss.lowered_with,
+                "carried": miss.carried,
             },
         )
 

@@ -46,6 +46,9 @@ class Advice(Record):
     """The package that jits the function and so decides what is static, if the advice needs
     that changed."""
     remade: str | None = None
+    another: str = ""
+    """The class of the objects that it is a method of, if each call has another one of which
+    nothing is known."""
     """The function whose object is new as well, so that it must also be jitted once."""
     holding: tuple[str, ...] = ()
     """What that function holds that is not the same and can be passed."""
@@ -56,6 +59,8 @@ class Advice(Record):
     """What that function reads and that is not the same, as of its object: one jitted function
     would keep the first."""
 
+    scheduled: tuple[str, ...] = ()
+    """Those of the numbers that go into an optimizer's state which a schedule of it holds."""
     read_too: tuple[str, ...] = ()
     """What the function reads besides its arguments and that is not the same either: a program
     that served both calls would keep the first."""

@@ -122,6 +122,8 @@ class CastNumber(Advice):
     """Those of the paths that are weakly typed in this call, not in the earlier one."""
     returned: bool = False
     """Whether the function returned these weakly typed."""
+    package: str = ""
+    """The package whose function that is, if it is a library's."""
 
 
 class CastCarry(CastNumber):

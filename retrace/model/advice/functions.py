@@ -144,6 +144,8 @@ class JitAndPass(OfFunction):
     """Whether it contains numbers, which an `if` could test."""
     bound: bool = False
     """Whether a partial binds it, not a closure."""
+    jitted: bool = False
+    """Whether that is a partial of a function that is jitted already."""
     one_type: tuple[str, ...] = ()
     """Values passed as several types, each of which would need its own program."""
     inject: tuple[str, ...] = ()

@@ -84,7 +84,7 @@ class FewValues(Advice):
 
     code = "few-values"
     proof: Proof = Proof.MEANING
-    why: Literal["shapes", "program", "functions", "separate", "results", "flags"]
+    why: Literal["shapes", "program", "functions", "separate", "results", "carried", "flags"]
     """What depends on the value; `results` if it only names what is returned, `flags` if it is
     true or false."""
 

@@ -1,0 +1,58 @@
+"""Pairs of programs of a function that differ only in one size."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from retrace.model import Function, Listing
+from retrace.model.row import Row
+from retrace.plan.axis import Axis
+
+_NOT_OF_PROGRAMS = ("function", "clear", "again")
+"""Families that may differ between two equal programs."""
+
+
+class Traced(Row):
+    """The program of a row."""
+
+    row: int
+    listing: Listing
+
+
+def program_pairs(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple[Traced, Traced]]:
+    """Pairs of programs of a function that differ only in this size."""
+    values = axis.column.values
+    follows = len(set(values))
+    others = [
+        column
+        for column in axis.history.columns
+        if column.family not in _NOT_OF_PROGRAMS
+        and len(set(zip(values, column.values, strict=True))) > follows
+    ]
+    known: dict[Hashable, Traced] = {}
+    paired: set[int] = set()
+    alone: list[tuple[Traced, Traced]] = []
+    # A program for a single row may look different: nothing to broadcast or reduce over.
+    for row in sorted(range(len(values)), key=lambda row: axis.sizes.get(values[row], 0) <= 1):
+        program = axis.history.rows[row].miss.program
+        listing = None if program is None else listings.get(program.listing or "")
+        if listing is None:
+            continue
+        # The contents of a captured device array are unknown.
+        rest = (program and program.arrays, *(column.values[row] for column in others))
+        traced = Traced(row, listing)
+        first = known.setdefault(rest, traced)
+        # A function that is new each time may hold another number, which is not the size.
+        alike = known.setdefault((rest, _held(axis.history.rows[row].miss.function)), traced)
+        if values[alike.row] != values[row]:
+            paired.add(values[row])
+            yield alike, traced
+        elif values[first.row] != values[row]:
+            alone.append((first, traced))
+    yield from (pair for pair in alone if values[pair[1].row] not in paired)
+
+
+def _held(function: Function) -> str:
+    """What a function holds and reads besides its arguments, as far as that is shown."""
+    parts = (function.closure, function.defaults, function.bound, function.reads)
+    return repr([(name, value.text, value.data) for part in parts for name, value in part])
