@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from retrace.capture.objects import derives, kind_of, tuple_fields
 from retrace.capture.snapshot import snapshot
 from retrace.jax_internals.returned_trees import of_trace
 from retrace.jax_internals.traces import Trace
+from retrace.model import JSON
 from retrace.model.miss_fields import MissFields
 
 _MAX_NODES = 500
@@ -47,7 +48,21 @@ def _static_data(tree: Any) -> Iterator[str]:
             continue
         if tuple_fields(kind) is None:
             value = snapshot(metadata, _no_token)
-            yield f"{value.type} {value.text} {value.data}"
+            content = value.text if value.data is None else _plain(value.data)
+            yield f"{value.type} {content}"
+
+
+def _plain(data: JSON) -> JSON:
+    """Data without what its functions hold: a state carries its own, of which one is kept."""
+    if isinstance(data, list):
+        return list(map(_plain, cast(list[JSON], data)))
+    if not isinstance(data, dict):
+        return data
+    parts = cast(dict[str, JSON], data)
+    type_ = parts.get("$type")
+    if isinstance(type_, str) and type_.startswith("<"):
+        return type_
+    return {name: _plain(one) for name, one in parts.items()}
 
 
 def _no_token(_: object) -> str | None:

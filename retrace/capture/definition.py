@@ -36,6 +36,7 @@ class Definitions:
         self._known: ByObject[Definition] = ByObject()
         self._places: ByObject[str] = ByObject()
         self._sites: dict[tuple[str, str], dict[str, Version]] = {}
+        self._generated: dict[str, dict[str, int]] = {}
 
     def of(self, code: CodeType) -> Definition:
         """The definition of a code object."""
@@ -62,6 +63,11 @@ class Definitions:
     def _site(self, code: CodeType, version: Version) -> str:
         """The site, which stays the same if an edit of the file moved the function."""
         site = _site(code)
+        if code.co_filename.startswith("<") and not site.startswith(("<cell>", "<stdin>")):
+            # Text given to `eval` or `exec` is no file: another text makes another function.
+            texts = self._generated.setdefault(site, {})
+            number = texts.setdefault(_digest(code), len(texts) + 1)
+            return site if number == 1 else f"{site}#{number}"
         known = self._sites.setdefault((code.co_filename, code.co_qualname), {})
         if version is not None and known and version not in list(known.values()):
             linecache.checkcache(code.co_filename)
@@ -84,10 +90,7 @@ def _site(code: CodeType) -> str:
     file, line = code.co_filename, code.co_firstlineno
     where = "<cell>" if is_cell(file) else f"{file}:{line}"
     site = f"{where} {code.co_qualname}"
-    if file.startswith("<") and where != "<cell>" and file != "<stdin>":
-        # Text given to `eval` or `exec` is no file: another text makes another function.
-        site = f"{site}:{_digest(code)[:8]}"
-    elif code.co_name == "<lambda>":
+    if code.co_name == "<lambda>":
         # Several lambdas may share a line and a qualified name.
         columns = [start for _, _, start, _ in code.co_positions() if start]
         # With `-X no_debug_ranges`, Python keeps no columns.
