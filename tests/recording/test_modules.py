@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from retrace.causes import Cause
-from retrace.model import Component, Verdict
+from retrace.model import Component, Kind, Verdict
 from retrace.model.advice import FewValues, JitAndPass, Proof, ToArgument
 from retrace.plan.order import plan
 from tests.recording.conftest import JudgeAll
@@ -183,6 +183,23 @@ def test_an_object_with_the_same_contents_is_carried_alike(judge_all: JudgeAll) 
     (again,) = [one for one in verdicts if one.nearest is not None]
     assert again.program_change == "identical"
     assert again.avoidable == "yes"
+
+
+def test_a_call_that_is_only_compiled_again_carries_the_same(judge_all: JudgeAll) -> None:
+    """It has no trace, and so no results of its own."""
+    double = jax.jit(lambda q: Quantity(q.values * 2, q.unit))
+    device = jax.devices()[0]
+
+    def program() -> None:
+        double(Quantity(jnp.ones(4), "m"))
+        double(Quantity(jax.device_put(jnp.ones(4), device), "m"))
+        with jax.default_matmul_precision("highest"):
+            double(Quantity(jnp.ones(4), "m"))
+
+    _, verdicts = judge_all(program)
+    again = [one for one in verdicts if one.miss.function.kind is Kind.LAMBDA][1:]
+    assert again
+    assert {one.program_change for one in again} == {"identical"}
 
 
 def _in_key(verdict: Verdict) -> list[Any]:
