@@ -7,16 +7,7 @@ from functools import cached_property
 
 from retrace.compare.equation import primitive
 from retrace.compare.programs import Difference, Kind, compare
-from retrace.model import (
-    Change,
-    Component,
-    FieldChange,
-    Listing,
-    Miss,
-    Stage,
-    Value,
-    ValueChange,
-)
+from retrace.model import Change, Component, FieldChange, Listing, Miss, Value, ValueChange
 from retrace.model.advice import Proof
 from retrace.model.parts import OF_ARGUMENTS
 
@@ -98,10 +89,8 @@ class Comparison:
     @property
     def carries_others(self) -> bool:
         """Whether their results carry other static data, as fields of a dataclass do."""
-        # A call that was only compiled again has the results of an earlier trace.
-        traced = all(Stage.TRACE in miss.stages for miss in self._misses)
         old, new = self._misses
-        return traced and old.carried != new.carried
+        return old.carried != new.carried
 
     @property
     def counts_differ(self) -> bool:

@@ -217,6 +217,8 @@ def test_a_body_that_never_runs_leaves_nothing_open() -> None:
 
 
 def test_objects_that_cannot_be_guarded_are_refused() -> None:
+    with pytest.raises(UsageError, match="codes"):
+        retrace.assert_no_retrace(allow=5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="a class"):
         retrace.freeze()(Model)
     with pytest.raises(UsageError, match="int"):

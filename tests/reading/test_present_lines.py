@@ -8,6 +8,7 @@ from retrace.compare.size import Amount, Sample, Samples
 from retrace.model import Frame, Recording
 from retrace.present.equations_by_line import table
 from retrace.present.view import View
+from retrace.present.words import argument
 
 VIEW = View(Recording([], []), [], "/home")
 PRIMITIVES = ("convert_element_type", "mul", "div", "add", "conv_general_dilated", "sub", "exp")
@@ -63,3 +64,9 @@ def test_no_column_repeats_how_often_an_equation_runs() -> None:
 def test_a_file_name_longer_than_the_row_ends_it() -> None:
     file = f"/home/{'long_' * 8}name.py"
     assert row(file, 80).endswith("name.py:123")
+
+
+def test_a_path_in_a_command_can_be_copied() -> None:
+    assert argument(".retrace/2026-01-02T10-00-00") == ".retrace/2026-01-02T10-00-00"
+    assert argument("my runs/it's") == """'my runs/it'"'"'s'"""
+    assert argument("-dash") == "./-dash"

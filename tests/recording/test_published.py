@@ -42,6 +42,9 @@ from retrace.plan.order import plan
 from retrace.present.advice import advised
 from retrace.present.passing_words import UNEXPLAINED
 from retrace.present.plan_words import sentence
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+from tests.process import retrace
 from tests.recording.conftest import JudgeAll
 
 ones = np.ones(3, np.float32)
@@ -685,4 +688,56 @@ def test_generated_functions_were_not_edited(judge_all: JudgeAll) -> None:
 
     recording, verdicts = judge_all(program)
     assert {one.cause for one in verdicts} == {Cause.FIRST_TRACE}
+    assert not plan(recording, verdicts).steps
+
+
+ENGINE = """
+import jax.numpy as jnp
+
+def advance(state):
+    reward = state["reward"]
+    return {"reward": reward + 1.0, "done": jnp.where(reward.sum() > 0, 1.0, 0.0)}
+"""
+
+
+def test_what_a_package_returns_weakly_typed_is_reported_there(
+    judge_all: JudgeAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages" / "physics_engine"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(ENGINE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    import physics_engine  # pyright: ignore[reportMissingImports]
+
+    def program() -> None:
+        advance = jax.jit(physics_engine.advance)
+        state: Any = {"reward": jnp.broadcast_to(1.0, (3,)), "done": np.float32(0)}
+        for _ in range(2):
+            state = advance(state) | {"reward": ones}
+
+    _, verdicts = judge_all(program)
+    (fix,) = [one.fix for one in verdicts if one.cause is Cause.WEAK_TYPE_CHANGED]
+    assert fix is not None
+    assert "physics_engine" in advised(fix)
+
+
+DEVICES = """
+import jax, numpy as np
+
+mean = jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i")
+for rows in (4, 2):
+    mean(np.ones((rows, 2), np.float32))
+"""
+
+
+def test_the_axis_of_devices_is_not_padded(tmp_path: Path) -> None:
+    """A row that is added would be one more device, and change what all devices sum up."""
+    (tmp_path / "program.py").write_text(DEVICES, encoding="utf-8")
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    done = retrace("run", "--quiet", "--out", "rec", "program.py", cwd=tmp_path, **flags)
+    assert done.returncode == 0, done.stderr
+    recording = read([tmp_path / "rec"])
+    verdicts = judge(recording)
+    (again,) = [one for one in verdicts if one.cause is Cause.SHAPE_CHANGED]
+    assert again.fix is None
     assert not plan(recording, verdicts).steps

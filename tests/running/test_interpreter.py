@@ -53,6 +53,21 @@ print("clocks", time.time, time.perf_counter)
 """
 
 
+def program(
+    folder: Path, environment: dict[str, str], *through: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `program.py` in a folder, as it is or through these options of Python's."""
+    return subprocess.run(
+        [sys.executable, *through, "program.py"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
 def test_we_install_no_interpreter_hooks(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(FIRST)
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -60,15 +75,9 @@ def test_we_install_no_interpreter_hooks(tmp_path: Path) -> None:
     environment |= {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
 
     def printed(*through: str) -> str:
-        return subprocess.run(
-            [sys.executable, *through, "program.py"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=True,
-        ).stdout
+        done = program(tmp_path, environment, *through)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     plain = printed()
     # JAX imports filelock if installed, which may add its own hook.
@@ -107,15 +116,7 @@ def test_python_chooses_the_same_encoding(tmp_path: Path, given: dict[str, str])
     environment |= {"PYTHONPATH": str(ROOT), **given}
 
     def printed(*through: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, *through, "program.py"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+        done = program(tmp_path, environment, *through)
         return done.returncode, done.stdout
 
     assert printed("-m", "retrace", "run", "--out", "recording") == printed()
