@@ -1,7 +1,5 @@
 """Compare two equations: do they really differ, or only in numbers?"""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Which inputs of a program look like layer weights: others are multiplied by them."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple, TypeAlias
 

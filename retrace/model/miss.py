@@ -1,7 +1,5 @@
 """What was observed: misses, and the processes they happened in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -4,8 +4,6 @@ These are the fields of a recording's lines, as the model holds them. `store/sch
 one is written, read and redacted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypedDict
 

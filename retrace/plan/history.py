@@ -4,8 +4,6 @@ Parts that always change together share a column: `batch['x']` and `batch['y']` 
 a hundred arrays all committed at once. A fix removes a column or maps its values to fewer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 

@@ -3,8 +3,6 @@
 JAX's on-disk cache would have served every compilation but the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
