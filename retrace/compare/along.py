@@ -63,6 +63,8 @@ class Along(Row):
     """The user's lines that look up rows by padded indices, and get NaN for one past the end."""
     added: tuple[Frame | None, ...] = ()
     """Those that add rows where padded indices say."""
+    wrapped: tuple[Frame | None, ...] = ()
+    """Those that would count from the end of the rows, if an index were negative there."""
 
     @property
     def draws(self) -> bool:
@@ -99,6 +101,7 @@ class Along(Row):
             _same_ends([one.ends for one in (self, other) if one.returned]),
             tuple(dict.fromkeys((*self.filled, *other.filled)))[:_MAX_STEPS],
             tuple(dict.fromkeys((*self.added, *other.added)))[:_MAX_STEPS],
+            tuple(dict.fromkeys((*self.wrapped, *other.wrapped)))[:_MAX_STEPS],
         )
 
 
@@ -147,7 +150,7 @@ class _Walk:
         self._stable = stable
         self._seen: set[tuple[str, str, Frame | None]] = set()
         self._walked = 0
-        self._counted_from_end: dict[str, frozenset[int]] = {}
+        self._counted_from_end: dict[str, dict[int, bool]] = {}
         self._known: dict[tuple[object, ...], _Done | None] = {}
         """What equations do. Layers repeat, so most are known from an earlier one."""
 
@@ -176,7 +179,10 @@ class _Walk:
                 found = found.union(of_indices)
             if done == "unknown":
                 found = found._replace(whole=False)
-            elif done != "nothing" and not (name is None and index in self._from_end(new)):
+            elif name is None and done != "nothing" and index in self._from_end(new):
+                if self._from_end(new)[index]:
+                    found = found.union(Along(wrapped=(at,)))
+            elif done != "nothing":
                 step = (Step(name, at, dtype),)
                 found = found.union(Along(step) if done == "masked" else Along(ordered=step))
             if "@" in new.equations[index]:
@@ -202,7 +208,7 @@ class _Walk:
         ]
         return found._replace(ends=_same_ends(ends))
 
-    def _from_end(self, listing: Listing) -> frozenset[int]:
+    def _from_end(self, listing: Listing) -> dict[int, bool]:
         if listing.id not in self._counted_from_end:
             self._counted_from_end[listing.id] = indices_from_end(listing)
         return self._counted_from_end[listing.id]

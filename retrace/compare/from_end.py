@@ -10,19 +10,42 @@ from __future__ import annotations
 from retrace.compare.axes import arity
 from retrace.model import Listing
 
+_KEEPING = frozenset(
+    (
+        "add",
+        "broadcast_in_dim",
+        "concatenate",
+        "convert_element_type",
+        "copy",
+        "min",
+        "mul",
+        "reshape",
+        "slice",
+        "squeeze",
+        "transpose",
+    )
+)
+"""Operations whose results are not negative if none of what they take is."""
+_COUNTING = frozenset(("argmax", "argmin", "iota"))
 
-def indices_from_end(listing: Listing) -> frozenset[int]:
-    """The equations that add a size to indices, and whose result is used only where negative."""
+
+def indices_from_end(listing: Listing) -> dict[int, bool]:
+    """The equations that add a size to indices, and whose result is used only where negative.
+
+    Each with whether an index may be negative, for all that the equations before it show.
+    """
     made, position = len(listing.inputs), 0
     negative: dict[int, int] = {}
     added: dict[int, tuple[int, int]] = {}
     used: set[int] = set()
     other: set[int] = {int(one[1:]) for one in listing.outputs if one.startswith("$")}
+    natural: set[int] = set()
     for number, text in enumerate(listing.equations):
         taken, results = arity(text)
         wires = listing.wires[position : position + taken]
         position += taken
-        primitive, _, arguments = text.partition("\t")
+        primitive, _, rest = text.partition("\t")
+        arguments = rest.partition("\t")[0]
         for wire in wires:
             if (known := added.get(wire)) is not None:
                 by_sign = primitive == "select_n" and negative.get(wires[0]) == known[1]
@@ -31,5 +54,9 @@ def indices_from_end(listing: Listing) -> frozenset[int]:
             negative[made] = wires[0]
         elif taken == 1 and primitive == "add":
             added[made] = number, wires[0]
+        if primitive in _COUNTING or (
+            primitive in _KEEPING and natural.issuperset(wires) and " -" not in f" {arguments}"
+        ):
+            natural.update(range(made, made + len(results)))
         made += len(results)
-    return frozenset(added[wire][0] for wire in used - other)
+    return {added[wire][0]: added[wire][1] not in natural for wire in used - other}

@@ -14,10 +14,12 @@ from retrace.plan.amount import Amount
 from retrace.plan.corners import Corners, Size
 from retrace.plan.sizes import Choice
 
-Meant: TypeAlias = Literal["", "lines", "doubled", "kernels", "square", "ordered", "unknown"]
+Meant: TypeAlias = Literal[
+    "", "lines", "doubled", "kernels", "square", "ordered", "unknown", "wrapped"
+]
 """Why all sizes may be intended: each first seen on its own line, each twice the previous one,
 the weights of several models, square matrices, or a program for which extra rows may be real data
-(`ordered`) or for which that is unknown."""
+(`ordered`) or for which that is unknown, or one where an index may count from the end."""
 
 
 class Sizes(Row):

@@ -185,7 +185,9 @@ def _may_count(along: Along) -> Meant:
     """Whether added rows may change the results in a way that masking cannot undo."""
     if along.ordered:
         return "ordered"
-    return "" if along.whole and not along.sized else "unknown"
+    if not along.whole or along.sized:
+        return "unknown"
+    return "wrapped" if along.wrapped else ""
 
 
 def _is_model(history: History, column: Column) -> bool:

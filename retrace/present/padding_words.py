@@ -20,11 +20,14 @@ def masked(along: Along, lengths: int = 1) -> str:
         lengths: how many lengths vary: one, or several that differ.
     """
     if along.separate:
+        unless = _from_end(along, " unless an", "is negative")
         if not along.returned:
-            return "no result depends on the added rows"
-        return f"{_cut(along, lengths, 'drop')}: no other row depends on them"
+            return f"no result depends on the added rows{unless}"
+        return f"{_cut(along, lengths, 'drop')}: no other row depends on them{unless}"
     text = _masked(along)
     text += _past_the_end(along)
+    if not along.ordered:  # the places are numbered by a loop
+        text += _from_end(along, "; no", "may be negative")
     if any(one.primitive in _SOLVES for one in along.ordered):
         # Masks behind it come too late: a solution mixes the rows.
         text = (
@@ -36,6 +39,14 @@ def masked(along: Along, lengths: int = 1) -> str:
         rows_matter = along.masked or along.ordered or not along.whole
         text = f"{text}; {count}" if rows_matter else count
     return f"{text}; {_cut(along, lengths, 'cut off')}" if along.returned else text
+
+
+def _from_end(along: Along, before: str, after: str) -> str:
+    """That a negative index would find added rows, around the index and its place."""
+    if not along.wrapped:
+        return ""
+    index = steps_of([Step("index", place) for place in along.wrapped]).replace("`", "")
+    return f"{before} {index} {after}: it counts from the end, where the added rows are"
 
 
 def _past_the_end(along: Along) -> str:

@@ -122,6 +122,8 @@ _MEANT = {
     "unknown": "if rows added at the end change no result (the programs do not show that),",
     "doubled": "each size is twice the one before: leave them if that is intended, otherwise",
 }
+_SAID = ("", "wrapped")
+"""Reasons for no question, or for one that what is to be masked says by itself."""
 
 
 def _meant(why: Meant, along: Along) -> str:
@@ -157,7 +159,7 @@ def _padded(sizes: Sizes, others: str) -> str:
     if sizes.follows:
         text = f"{text}; {also(sizes)}"
     text = f"{text}; {masked(sizes.along)}."
-    if sizes.meant:
+    if sizes.meant not in _SAID:
         text = f"{_meant(sizes.meant, sizes.along)} {text}"
     return f"{others[:-1]}; and {text}" if others else text
 
@@ -178,7 +180,7 @@ def _together(pairs: Pairs, others: str) -> str:
     if others_of := [name for own in pairs.same for name in own if name not in pairs.axes]:
         text = f"{text}, and {listed([quoted(name) for name in others_of], 6)} with them"
     text = f"{text}; {masked(pairs.along, len(pairs.axes))}."
-    if pairs.meant:
+    if pairs.meant not in _SAID:
         text = f"{_meant(pairs.meant, pairs.along)} {text}"
     return f"{others[:-1]}; and {text}" if others else text
 
