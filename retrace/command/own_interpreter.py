@@ -144,7 +144,10 @@ def _find_module(name: str) -> None:
         if places is None or _may_change_path(spec):
             return  # the interpreter will report it
         found = f"{found}.{part}"
-        spec = _spec(found, list(places))
+        try:
+            spec = _spec(found, list(places))
+        except KeyError:  # a namespace package asks for its parent, which is not imported here
+            return
         if spec is None and part == "__main__":
             raise UsageError(_without_main(name.rpartition(".")[0]))
         if spec is None:

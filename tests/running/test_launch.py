@@ -144,6 +144,7 @@ FILES = {
     """,
     "pkg/inner.py": "value = 1",
     "pkg/exits.py": "import sys; sys.exit(6)",
+    "spread/out/there.py": "print(__name__, __package__)",
     "pkg/spawns.py": """
         import multiprocessing
         def double(x):
@@ -168,6 +169,7 @@ COMMANDS = [
     *("exits_at_exit.py", "interrupted.py", "terminated.py", "hook.py", "hook_fails.py"),
     *("thread.py", "pickled.py", "spawns.py", "forks.py", "imports.py", "latin.py"),
     *("-m pkg one --two", "-m pkg.inner", "-m pkg.exits", "-m pkg.spawns", "-m attributes"),
+    "-m spread.out.there",
     *("folder one", "archive.zip one"),
 ]
 
