@@ -25,9 +25,31 @@ def differ_in_nothing_computed(one: Any, other: Any) -> bool:
     """
     first, second = (
         transcript(live, with_callbacks=True, with_names=False, with_unused=False)
-        for live in [asked(retracing.without_dead, each) or each for each in (one, other)]
+        for live in map(_without_dead, (one, other))
     )
     return first.program.hash == second.program.hash and captured_same(first, second) is True
+
+
+def changed_in_place(jaxpr: Any, before: tuple[str, ...], now: tuple[str, ...]) -> bool:
+    """Whether a program computes with a host array that was changed since its trace.
+
+    Such an array is changed in the jaxpr that JAX keeps, too, so comparing it shows nothing.
+
+    Args:
+        jaxpr: the program that JAX keeps.
+        before: its host arrays, by content, when it was traced.
+        now: the same as they are.
+    """
+    if len(before) != len(now):
+        return True
+    changed = {after for old, after in zip(before, now, strict=True) if old != after}
+    return bool(changed) and not changed.isdisjoint(
+        transcript(_without_dead(jaxpr), with_unused=False).host
+    )
+
+
+def _without_dead(jaxpr: Any) -> Any:
+    return asked(retracing.without_dead, jaxpr) or jaxpr
 
 
 def differ_in_callbacks(one: Any, other: Any) -> bool:

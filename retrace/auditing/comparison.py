@@ -45,8 +45,8 @@ def compared(
     answer = _same(old, new)
     if answer is False and alike.differ_in_nothing_computed(jaxpr, now.jaxpr):
         answer = True
-    if answer is True and arrays is not None and arrays != new.host:
-        answer = False  # changed in place, and so also in the jaxpr that JAX keeps
+    if answer is True and arrays is not None and alike.changed_in_place(jaxpr, arrays, old.host):
+        answer = False
     gives = returned.same(now.before, now.returned)
     again = None
     if answer is False or gives is not True:

@@ -40,7 +40,7 @@ def _content(array: Any, other: Any) -> list[bytes]:
     if isinstance(array, np.ndarray):
         return [array.tobytes()]
     array, other = KEY_DATA.of(array, array), KEY_DATA.of(other, other)
-    if array.sharding != other.sharding:
+    if isinstance(other, np.ndarray) or array.sharding != other.sharding:
         return [np.asarray(array).tobytes()]
     # Shard by shard: JAX would keep a host copy of the whole array.
     return [np.asarray(shard.data).tobytes() for shard in array.addressable_shards]

@@ -25,6 +25,7 @@ from retrace.auditing.reading import read_at
 from retrace.auditing.reading import reads as is_read
 from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
+from retrace.auditing.weighing import is_current, is_worse
 from retrace.auditing.withheld import ActsError, withheld
 from retrace.capture.contexts import differs
 from retrace.capture.kept import KeptProgram, Static
@@ -96,8 +97,8 @@ class Examination:
         candidates = [(number, one, self._changed(one)) for number, one in programs]
         # Changed functions first, since time may run out.
         candidates.sort(key=lambda one: (not _matters(one[2]), one[0]))
-        checked: list[Checked] = []
-        same: list[int] = []
+        results: dict[int, Checked] = {}
+        functions: dict[int, Function] = {}
         errors: list[Exception] = []
         with ExitStack() as stack:
             may = retracing.possible() and bool(candidates)
@@ -109,27 +110,25 @@ class Examination:
                 found = contain(errors.append, self._check, number, program, reads, may)
                 if len(errors) > before:
                     found = Checked(number, Outcome.UNTRACED, reads, Reason.RAISES, _OURS)
-                if found is None:
-                    continue
-                if found.outcome is Outcome.SAME:
-                    same.append(number)
-                if found.outcome is not Outcome.SAME or found.reads or found.disturbed:
-                    checked.append(found)
+                # A loop or branch outside all functions has several bodies: the worst counts.
+                if found is not None and is_worse(found, results.get(number)):
+                    results[number], functions[number] = found, program.function
         if errors:  # ours; told here, where stderr is heard again
             send("a program could not be audited", errors[0])
             errors.clear()  # their frames hold what was audited
+        called = len(programs) - self._misses.kept.bodies
         audit = Audit(
             run,
             self._number,
             at,
             seen,
-            len(programs),
+            len({number for number, _ in programs}),
             perf_counter() - began,
-            tuple(checked),
-            tuple(same),
-            max(0, self._misses.kept.traced - self._limits.traced - len(programs)),
+            tuple([one for one in results.values() if not is_current(one)]),
+            tuple([number for number, one in results.items() if one.outcome is Outcome.SAME]),
+            max(0, self._misses.kept.traced - self._limits.traced - called),
         )
-        functions = {number: program.function for number, program in programs}
+        functions = {number: program.function for number, program in programs} | functions
         return Found(audit, functions, tuple(self._listings.values()))
 
     def _changed(self, program: KeptProgram) -> tuple[Reading, ...]:
@@ -317,7 +316,8 @@ def _read_late(
         found = [
             one
             for one in changed
-            if not one.written and any(is_read(each, one.name) for each, _ in running)
+            if not one.written
+            and any(is_read(each, one.name, inside=True) for each, _ in running)
         ]
         if found:
             return tuple(found), rule.__name__

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from retrace.auditing.stack import ELEMENT, Place
 from retrace.capture.objects import attributes_of, defined, derives, kind_of
+from retrace.jax_internals.listed import is_listed
 
 _MISSING = object()
 _MAX_ELEMENTS = 16
@@ -55,7 +56,7 @@ def _elements(value: Any) -> list[Any]:
         # Bypasses any override of `values` in a user class.
         plain: Any = dict
         held = plain.values(value)
-    elif kind in _CONTAINERS:
+    elif is_listed(kind, _CONTAINERS):
         held = cast(Iterable[Any], value)
     else:
         return []

@@ -37,8 +37,15 @@ def read_at(functions: list[tuple[Any, Any]], name: str) -> tuple[str, int] | tu
     return None, None
 
 
-def reads(function: FunctionType, name: str) -> bool:
-    """Whether a function reads something, given by the name that a recording has for it."""
+def reads(function: FunctionType, name: str, *, inside: bool = False) -> bool:
+    """Whether a function reads something, given by the name that a recording has for it.
+
+    Args:
+        function: the function.
+        name: the name, as of the function that was traced.
+        inside: whether the name may begin with what holds the function, as with the custom
+            derivative of which it is a rule, and go on with a cell of its own.
+    """
     if lacks(BYTECODE):
         return True
     # Of another module than that of the traced function.
@@ -50,8 +57,14 @@ def reads(function: FunctionType, name: str) -> bool:
         if instruction.opname.startswith("LOAD")
         for each in _loaded(instruction)
     }
+    parts = _parts(name)
+    cells = function.__code__.co_freevars if inside else ()
+    starts = [0, *(at for at, part in enumerate(parts) if at and part in cells)]
     # By its number, an item is loaded by many instructions.
-    return all(part in loaded or part.lstrip("-").isdigit() for part in _parts(name))
+    return any(
+        all(part in loaded or part.lstrip("-").isdigit() for part in parts[start:])
+        for start in starts
+    )
 
 
 def _parts(name: str) -> list[str]:

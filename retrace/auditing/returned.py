@@ -13,6 +13,7 @@ from retrace.capture.classes import CLASSES
 from retrace.capture.objects import derives, kind_of, own, tuple_fields, type_name
 from retrace.capture.snapshot import snapshot
 from retrace.failure import asked
+from retrace.jax_internals.listed import is_listed
 from retrace.model import JSON, Value
 
 _MAX_TEXT = 200
@@ -81,7 +82,7 @@ class _Described:
         if kind is dict:
             pairs = zip(metadata, children, strict=True)
             children = [f"{self._value(key)}: {child}" for key, child in pairs]
-        if kind in _BRACKETS:
+        if is_listed(kind, _BRACKETS):
             opening, closing = _BRACKETS[kind]
             end = "," if kind is tuple and len(children) == 1 else ""
             return f"{opening}{', '.join(children)}{end}{closing}"

@@ -82,6 +82,11 @@ class Kept:
         self._nested: dict[int, KeptProgram] = {}
         """What was only traced inside another function so far, and is part of its program."""
         self._programs: dict[int, KeptProgram] = {}
+        self._bodies: dict[int, tuple[int, KeptProgram]] = {}
+        """Those of bodies of eager operations, with their misses, by the `id` of what refers to
+        the program: an operation has several."""
+        self._of_body: set[int] = set()
+        """Traces in progress of such bodies."""
         self._arrays: dict[int, tuple[str, ...]] = {}
         # Filled by a C function, as in `capture.weak`: an exception in a Python callback
         # would be lost.
@@ -105,6 +110,7 @@ class Kept:
         if len(self._begun) >= _MAX_BEGUN:
             self._begun.clear()
             self._inside.clear()
+            self._of_body.clear()
         if "parent" in fields or "nested" in fields:
             self._inside.add(number)
         try:
@@ -115,11 +121,24 @@ class Kept:
             KeptProgram, reference, function, key.config, contexts(), static, get_ident()
         )
 
+    def begin_body(
+        self,
+        number: int,
+        subject: Any,
+        function: Function,
+        config: tuple[tuple[str, Value], ...],
+        fields: MissFields,
+    ) -> None:
+        """Note that a body of an eager operation is about to be traced."""
+        self.begin(number, subject, function, Key(config=config), (), fields)
+        self._of_body.add(number)
+
     def end(self, number: int, trace: Trace, jaxpr: Any) -> None:
         """A trace ended with `jaxpr`, which JAX keeps; None if it keeps nothing."""
         begun = self._begun.pop(number, None)
-        is_inside = number in self._inside
+        is_inside, is_body = number in self._inside, number in self._of_body
         self._inside.discard(number)
+        self._of_body.discard(number)
         if begun is None or jaxpr is None:
             return
         try:
@@ -128,6 +147,10 @@ class Kept:
             return
         if len(self._dead) >= _DEAD_BATCH:
             self._forget_dead()
+        if is_body:
+            if not is_inside and len(self._bodies) < _MAX_NESTED:
+                self._bodies[id(recipe.jaxpr)] = number, begun(recipe)
+            return
         programs = self._nested if is_inside else self._programs
         if len(programs) >= (_MAX_NESTED if is_inside else _MAX_PROGRAMS):
             earliest = next(iter(programs))
@@ -155,7 +178,12 @@ class Kept:
     def programs(self) -> list[tuple[int, KeptProgram]]:
         """The programs that are still alive, earliest first."""
         self._forget_dead()
-        return list(self._programs.items())
+        return [*self._programs.items(), *self._bodies.values()]
+
+    @property
+    def bodies(self) -> int:
+        """The number of them that are bodies of operations, not calls of the user's."""
+        return len(self._bodies)
 
     def _forget_dead(self) -> None:
         while self._dead:
@@ -163,6 +191,7 @@ class Kept:
                 reference = self._dead.popleft()
             except IndexError:  # another thread emptied it
                 return
+            self._bodies.pop(id(reference), None)
             number = self._numbers.pop(id(reference), None)
             if number is not None:
                 self._forget(number)

@@ -198,6 +198,22 @@ def parameter_names(signature: inspect.Signature | None, count: int) -> list[str
     return _positional(_parameters(signature), count)
 
 
+def signature_of(function: Any) -> inspect.Signature | None:
+    """The signature of a function; None if it has none."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def named_arguments(
+    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call, by parameter name."""
+    yield from zip(parameter_names(signature, len(args)), args, strict=True)
+    yield from kwargs.items()
+
+
 def _parameters(signature: inspect.Signature | None) -> _Parameters:
     """The name and kind of each parameter, and whether it has a default; read only once."""
     if signature is None:

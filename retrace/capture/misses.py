@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import FrameType
@@ -14,7 +13,7 @@ from retrace.capture.derived import program_leaves
 from retrace.capture.function import Functions
 from retrace.capture.journal import Journal
 from retrace.capture.kept import Kept, Static, changeable
-from retrace.capture.key import Keys, parameter_names, without_axis
+from retrace.capture.key import Keys, named_arguments, signature_of, without_axis
 from retrace.capture.lock import Count
 from retrace.capture.of_jax import is_operation
 from retrace.capture.operation import (
@@ -98,10 +97,10 @@ class Misses:
                 key = key._replace(static=((name, told), *others))
         else:
             function = self._functions.describe(given, traced=traced, jitted=True)
-            signature = getattr(call.info, _SIGNATURE, None) or _signature(given)
+            signature = getattr(call.info, _SIGNATURE, None) or signature_of(given)
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
             if key.static and traced:
-                static = changeable(key, _named(signature, call))
+                static = changeable(key, named_arguments(signature, call.args, call.kwargs))
         if isinstance(call.info, Options):
             key = without_axis(key)
         site = None
@@ -172,19 +171,28 @@ class Misses:
 
     def of_body(self, traced: Any, caller: FrameType | None, fields: MissFields) -> int | None:
         """Begin the miss of an eager operation whose body JAX traces before the operation."""
-        writers = self._journal.writers
         interface = interface_frame(caller)
-        if not writers or interface is None:
+        if not self._journal.writers or interface is None:
             return None
-        if (number := marked(interface)) is not None:
-            return number
-        given = body_functions(interface)
-        # `fori_loop`, `map` and others wrap the user's body in a function of JAX.
-        if is_internal(traced) and not (given and is_of_lax(interface.f_code)):
-            return None
+        given, number = body_functions(interface), marked(interface)
+        if number is None:
+            # `fori_loop`, `map` and others wrap the user's body in a function of JAX.
+            if is_internal(traced) and not (given and is_of_lax(interface.f_code)):
+                return None
+            number = self._of_first_body(given or (traced,), interface, fields)
+        subject = given[0] if given and is_internal(traced) else traced
+        function = self._bodies.get(number)
+        if function is None or function.object != self._tokens.number(subject):
+            function = self._functions.describe(subject, traced=True)
+        self.kept.begin_body(number, subject, function, self._keys.config(), fields)
+        return number
+
+    def _of_first_body(
+        self, given: Sequence[Any], interface: FrameType, fields: MissFields
+    ) -> int:
         stack = stack_of(interface)
         site = innermost(stack)
-        bodies = self._functions.describe_bodies(given or (traced,))
+        bodies = self._functions.describe_bodies(given)
         name = interface.f_code.co_qualname.split(".")[0]
         function = at_line(self._functions.describe(None, name), site, bodies)
         number = self._numbers()
@@ -192,7 +200,7 @@ class Misses:
         self._bodies[number] = bodies[0]
         if len(self._bodies) > _MAX_BODIES:
             self._bodies.clear()
-        key = Key(config=self._keys.config())
+        key, writers = Key(config=self._keys.config()), self._journal.writers
         self._begin(number, function, key, fields, writers, interface, stack, site, bodies)
         return number
 
@@ -385,16 +393,3 @@ class Misses:
     def describe(self, function: Any) -> Function:
         """Describe a function, jitted or not, as its misses would."""
         return self._functions.describe(at.JITTED_FUN.of(function, function), jitted=True)
-
-
-def _signature(function: Any) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-
-
-def _named(signature: inspect.Signature | None, call: Call) -> Iterator[tuple[str, Any]]:
-    """The arguments of a call, by parameter name."""
-    yield from zip(parameter_names(signature, len(call.args)), call.args, strict=True)
-    yield from call.kwargs.items()

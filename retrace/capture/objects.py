@@ -20,6 +20,7 @@ import numpy as np
 from retrace.capture.notebook_cells import shown
 from retrace.failure import asked
 from retrace.jax_internals.dims import dims
+from retrace.jax_internals.listed import is_listed
 
 _DICTIONARY = (GetSetDescriptorType, MemberDescriptorType)
 _NO_ARRAYS = frozenset((tuple, list, dict, set, frozenset, FunctionType))
@@ -30,7 +31,7 @@ _MAX_DTYPES = 1000
 _dtypes: dict[Any, str] = {}
 _dtype_texts: dict[Any, str] = {}
 _JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
-_FUNCTIONS = (FunctionType, MethodType)
+_FUNCTIONS = frozenset((FunctionType, MethodType))
 _MAX_WRAPPERS = 8
 """Maximum number of functions of JAX around the user's function."""
 _MAX_POSITIONS = 8
@@ -155,9 +156,9 @@ def _slots(kind: type) -> list[tuple[str, MemberDescriptorType]]:
 def array_type(value: object) -> str | None:
     """`float32[3,4]` for anything with a shape and a dtype. The data are never touched."""
     kind = kind_of(value)
-    if kind in ARRAYS:
+    if is_listed(kind, ARRAYS):
         return asked(_array_type, value)
-    if kind in _NO_ARRAYS or derives(kind, np.generic) or not may_be_array(kind):
+    if is_listed(kind, _NO_ARRAYS) or derives(kind, np.generic) or not may_be_array(kind):
         return None
     if package(kind) in ("jax", "jaxlib") and len(ARRAYS) < _MAX_ARRAYS:
         ARRAYS.add(kind)
@@ -222,7 +223,9 @@ def text_and_holds(function: FunctionType) -> tuple[str, list[tuple[str, object]
     for _ in range(_MAX_WRAPPERS):
         if not code.co_filename.startswith(_JAX_FOLDER):
             break
-        inner = [number for number, (_, held) in enumerate(found) if type(held) in _FUNCTIONS]
+        inner = [
+            number for number, (_, held) in enumerate(found) if is_listed(type(held), _FUNCTIONS)
+        ]
         if len(inner) != 1:
             break
         name, held = found[inner[0]]

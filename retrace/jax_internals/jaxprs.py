@@ -299,18 +299,20 @@ class _Walk:
         if is_on_host(value):
             held = np.asarray(value)
             self._held_by_parts += bool(held.shape)
+            if held.shape and not self._with_names:  # XLA does not see where it lies
+                self.arrays.append(held)
+                return f"<array>{held.shape}"
             if held.nbytes > MAX_CONTENT:
                 self.large.append(held)
             text = array_text(held)
-            if held.shape:
-                self.host.append(text)
+            self.host += [text] if held.shape else []
             return text
         aval = getattr(value, "aval", None)
         if aval is None:
             return f"<{type(value).__name__}>"
         self._held_by_parts += 1
         self.arrays.append(value)
-        return f"<array>{self._type(aval)}"
+        return f"<array>{self._type(aval) if self._with_names else value.shape}"
 
     def _parameters(self, parameters: dict[str, Any]) -> str:
         found: list[str] = []

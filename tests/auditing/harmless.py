@@ -885,3 +885,25 @@ def who_called() -> Iterator[Any]:
         return f(x)
 
     yield its_caller
+
+
+@harmless
+def an_equal_array_on_a_device() -> Iterator[Any]:
+    it = types.SimpleNamespace(mask=np.ones(3, np.float32), back=jnp.ones(3, jnp.float32))
+    f = jax.jit(lambda x: x * it.mask + it.back)
+    yield lambda: f(x)
+    it.mask, it.back = jnp.asarray(it.mask), np.asarray(it.back)
+
+
+@harmless
+def buffers_that_no_result_needs() -> Iterator[Any]:
+    buffer, other = np.ones(3, np.float32), np.ones(3, np.float32)
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        _ = x * buffer
+        return x * 2
+
+    g = jax.jit(jax.grad(lambda x: (x * x).sum() + jnp.sum(other)))
+    yield lambda: f(x) + g(x)
+    buffer[0] = other[0] = 7

@@ -205,3 +205,49 @@ def a_function_whose_traces_are_limited() -> Iterator[Any]:
     f = jax.jit(chex.assert_max_traces(lambda x: x * it.k, n=1))
     yield lambda: f(x)
     it.k = 3.0
+
+
+def carried_on(c: Any, y: Any) -> Any:
+    return c * rates.k + y, y
+
+
+def grown(x: Any) -> Any:
+    return x * rates.k
+
+
+def turned(x: Any) -> Any:
+    return x - rates.k
+
+
+def as_it_is(x: Any) -> Any:
+    return x
+
+
+def is_small(x: Any) -> Any:
+    return x.sum() < 10
+
+
+def a_scan_outside_all_functions() -> Iterator[Any]:
+    rates.k = 2.0
+    yield lambda: lax.scan(carried_on, 0.0, x)[0]
+    rates.k = 3.0
+
+
+def a_loop_outside_all_functions() -> Iterator[Any]:
+    rates.k = 2.0
+    yield lambda: lax.while_loop(is_small, grown, x)
+    rates.k = 3.0
+
+
+def a_branch_outside_all_functions() -> Iterator[Any]:
+    rates.k, yes = 2.0, jnp.array(True)
+    yield lambda: lax.cond(yes, turned, as_it_is, x)
+    rates.k = 3.0
+
+
+if jax.__version_info__ >= (0, 9):  # before, JAX does not show the traces of such bodies
+    PROGRAMS += [
+        a_scan_outside_all_functions,
+        a_loop_outside_all_functions,
+        a_branch_outside_all_functions,
+    ]

@@ -87,3 +87,21 @@ def test_a_rule_that_reads_something_else_now(
     for each in found:
         assert [read["name"] for read in each.reads] == [f"now.{changed}"]
     assert ("leaves" in str(found)) is (not told)
+
+
+def test_a_rule_that_reads_what_only_it_holds() -> None:
+    """A cell of the rule is no cell of the function, which holds it by the derivative's name."""
+    it = SimpleNamespace(scale=1.0)
+
+    @jax.custom_vjp
+    def scaled_back(x: Any) -> Any:
+        return 2 * x
+
+    scaled_back.defvjp(lambda x: (scaled_back(x), None), lambda _, t: (t * it.scale,))
+    with retrace.recording():
+        total = jax.jit(lambda x: scaled_back(x).sum())
+        jax.grad(total)(jnp.ones(3))
+        it.scale = 5.0
+        (found,) = [one for one in retrace.audit() if one.reads]
+    assert found.verdict == "perhaps"
+    assert [one["name"] for one in found.reads] == ["scaled_back.it.scale"]
