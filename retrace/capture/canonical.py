@@ -26,6 +26,7 @@ from retrace.capture.objects import (
     package,
 )
 from retrace.jax_internals.dims import symbolic
+from retrace.jax_internals.listed import is_listed
 from retrace.jax_internals.shardings import describe
 
 _MAX_ITEMS = 20_000
@@ -72,8 +73,8 @@ class Content:
             CannotTellError: no form shows what the value equals.
         """
         kind = kind_of(value)
-        if (writer := _WRITERS.get(kind)) is not None:
-            return writer(self, value)
+        if is_listed(kind, _WRITERS):
+            return _WRITERS[kind](self, value)
         self._items += 1
         if self._items > _MAX_ITEMS or self._depth > _MAX_DEPTH:
             raise CannotTellError
@@ -84,7 +85,7 @@ class Content:
 
     def _derived(self, value: Any, kind: type) -> str:
         """The form of a value whose class is not plain data, but may compare like it."""
-        if kind in ARRAYS and not self._hashable:
+        if is_listed(kind, ARRAYS) and not self._hashable:
             return self._array(value, kind)
         equality, hashing = defined(kind, "__eq__"), defined(kind, "__hash__")
         if self._hashable and hashing is None:
@@ -95,6 +96,8 @@ class Content:
             return self._numpy_scalar(value, kind)
         for base, writer in _BASES:
             if derives(kind, base) and equality is defined(base, "__eq__"):
+                if self._hashable and hashing is not defined(base, "__hash__"):
+                    return self._objects.equal(value)  # JAX looks it up by its own hash
                 return writer(self, value)
         if array_type(value) is not None:
             return self._array(value, kind)
@@ -168,7 +171,7 @@ class Content:
         if (form := _dtypes.get(value)) is None:
             # `str` alone is "<V2" for every dtype unknown to NumPy, such as bfloat16.
             form = f"dtype {value.str} {value.name if value.fields is None else value.descr}"
-            if kind_of(value) in DTYPES:
+            if is_listed(kind_of(value), DTYPES):
                 _dtypes[value] = form
         return form
 

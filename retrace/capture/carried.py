@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from retrace.capture.objects import derives, kind_of, tuple_fields
 from retrace.capture.snapshot import snapshot
+from retrace.jax_internals.listed import is_listed
 from retrace.jax_internals.returned_trees import of_trace
 from retrace.jax_internals.traces import Trace
 from retrace.model import JSON
@@ -44,7 +45,7 @@ def _static_data(tree: Any) -> Iterator[str]:
             continue
         kind, metadata = data
         waiting += waiting.pop().children()
-        if kind in _PLAIN or metadata is None or derives(kind_of(metadata), type):
+        if is_listed(kind, _PLAIN) or metadata is None or derives(kind_of(metadata), type):
             continue
         if tuple_fields(kind) is None:
             value = snapshot(metadata, _no_token)

@@ -12,7 +12,7 @@ from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
 from retrace.capture.held import all_cells, defaults
 from retrace.capture.notebook_cells import is_cell, shown
-from retrace.capture.objects import kind_of, package
+from retrace.capture.objects import kind_of, own, package
 from retrace.capture.of_jax import is_own
 from retrace.capture.place import Owner, owner
 from retrace.capture.site import Sites
@@ -94,7 +94,7 @@ class Functions:
             receiver = self._receiver(found.receiver, kind)
             site = f"{site} of {receiver.type}"
             if "callable" in found.wrappers:
-                name = type(found.receiver).__name__
+                name = str(own(type(found.receiver), "__name__"))
                 if package(kind_of(found.receiver)) == "jax":  # a `jnp.ufunc`
                     name = str(getattr(found.receiver, "__name__", name))
                     site = f"{site} {name}"
@@ -263,7 +263,7 @@ class Functions:
         # compare with `==`.
         token = self._tokens.metadata if kind is Kind.CALLABLE else self._tokens.held
         return Receiver(
-            type=f"{type_.__module__}.{type_.__qualname__}",
+            type=f"{own(type_, '__module__')}.{own(type_, '__qualname__')}",
             object=self._tokens.number(receiver),
             equal=token(receiver),
             value=snapshot(receiver, token),

@@ -34,6 +34,7 @@ from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.capture.weak import ByObject
 from retrace.jax_internals.custom_rules import rules_of
+from retrace.jax_internals.listed import is_listed
 from retrace.model import Value
 
 _USER = Owner.USER
@@ -227,7 +228,7 @@ class _Walk:
             value = inner
             path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)
-        if kind in _SCALARS:
+        if is_listed(kind, _SCALARS):
             if taken or chain.source != "cell" or not is_own:  # which is in its closure
                 self._take(path, value, last=chain.written)
             return
@@ -246,7 +247,7 @@ class _Walk:
         if path in self._found or path in self._last or len(self._found) >= _MAX_VALUES:
             return
         kind = kind_of(value)
-        if kind in _SCALARS:
+        if is_listed(kind, _SCALARS):
             taken = _scalar(value, kind)
         elif kind is np.ndarray and value.nbytes <= _MAX_BYTES:
             array = str(array_type(value))

@@ -15,6 +15,7 @@ from typing import Any, cast
 import jax
 
 from retrace.capture.classes import CLASSES
+from retrace.capture.objects import own
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals.shardings import leaf
@@ -37,7 +38,7 @@ class Graphs:
 
     def split(self, path: str, value: Any) -> tuple[list[Node], list[Leaf]] | None:
         """The nodes and leaves of a module split by `nnx`; None for anything else."""
-        name = type(value).__name__
+        name = str(own(type(value), "__name__"))
         if name not in ("NodeStates", "GraphDef") or not _is_nnx(value):
             return None
         try:

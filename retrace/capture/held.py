@@ -8,9 +8,10 @@ from itertools import islice
 from types import FunctionType
 from typing import Any, cast
 
-from retrace.capture.objects import derives, kind_of, package
+from retrace.capture.objects import derives, kind_of, own, package
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.listed import is_listed
 from retrace.jax_internals.names_values import CUSTOM, WRAPPED
 
 _MAX_CELLS = 32
@@ -52,7 +53,9 @@ def all_cells(
             parts = {name: content}
             if kind_of(content) is tuple:
                 parts = {f"{name}[{i}]": one for i, one in enumerate(content[:_MAX_CELLS])}
-            numbers = {path: one for path, one in parts.items() if kind_of(one) in _NUMBERS}
+            numbers = {
+                path: one for path, one in parts.items() if is_listed(kind_of(one), _NUMBERS)
+            }
             found = numbers | found
     for transform in transforms:
         found = dict(_parameters(transform, _MAX_TRANSFORM_DEPTH)) | found
@@ -73,7 +76,9 @@ def _is_parameter(content: Any) -> bool:
     kind = kind_of(content)
     if kind is tuple:
         return all(map(_is_parameter, content[:_MAX_CELLS]))
-    return kind in _PARAMETERS or (package(kind) == "jax" and kind.__name__ in _MESHES)
+    return is_listed(kind, _PARAMETERS) or (
+        package(kind) == "jax" and own(kind, "__name__") in _MESHES
+    )
 
 
 def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -104,7 +109,7 @@ def is_partial(thing: Any) -> bool:
     kind = kind_of(thing)
     if derives(kind, functools.partial):
         return True
-    return kind.__name__ == "Partial" and package(kind) == "equinox"
+    return own(kind, "__name__") == "Partial" and package(kind) == "equinox"
 
 
 def held(thing: Any) -> Any:

@@ -24,6 +24,7 @@ from retrace.capture.objects import (
     type_name,
 )
 from retrace.capture.weak import ByObject
+from retrace.jax_internals.listed import is_listed
 from retrace.jax_internals.names_values import SYMBOL
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -55,7 +56,7 @@ def is_content(kind: type) -> bool:
 def _is_content(kind: type) -> bool:
     root = package(kind)
     return not (
-        kind in _BY_NAME
+        is_listed(kind, _BY_NAME)
         or root in ("jax", "jaxlib")
         or root in _PRINTS_ITSELF
         or derives(kind, type, dict, enum.Enum, np.generic, np.ndarray, np.dtype, *_SCALARS)
@@ -90,7 +91,7 @@ def named_text(value: Any) -> str | None:
         if type(function) is FunctionType:
             return f"<bound method {owner}.{function_place(function)}>"
         return f"<bound method of {owner}>"
-    if kind in DTYPES:
+    if is_listed(kind, DTYPES):
         return dtype_text(value)
     if kind is BuiltinFunctionType or kind is np.ufunc:
         return f"<built-in function {value.__name__}>"

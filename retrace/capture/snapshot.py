@@ -31,6 +31,7 @@ from retrace.capture.objects import (
     type_name,
     wrapper_holds,
 )
+from retrace.jax_internals.listed import is_listed
 from retrace.model import ENCLOSING, JSON, Class, Value
 
 _MAX_TEXT = 200
@@ -115,20 +116,22 @@ class _Text:
         if kind is FunctionType:
             self.whole = False
             self._put(function_text(value))
-        elif kind in DTYPES:
+        elif is_listed(kind, DTYPES):
             self.whole = False
             self._put(dtype_text(value))
-        elif kind in ARRAYS and (array := array_type(value)) is not None:
+        elif is_listed(kind, ARRAYS) and (array := array_type(value)) is not None:
             self.whole = False
             self._put(array)
-        elif kind in _AS_REPR:
+        elif is_listed(kind, _AS_REPR):
             self._put(repr(value))
-        elif kind in _PLAIN:
+        elif is_listed(kind, _PLAIN):
             self._put(self._scalar(value, kind))
         elif derives(kind, type):
             self.whole = False
             self._put(class_text(value))
-        elif not (kind in _CONTAINERS or is_content(kind)) and self._put_plain(value, kind):
+        elif not (is_listed(kind, _CONTAINERS) or is_content(kind)) and self._put_plain(
+            value, kind
+        ):
             pass
         elif depth >= _MAX_DEPTH or (key := id(value)) in self._open:
             self.whole = False
@@ -180,7 +183,7 @@ class _Text:
             self._put(",)" if tuple.__len__(value) == 1 else ")")
             return
         name = str(own(kind, "__name__"))
-        if kind not in _CONTAINERS and (pairs := _pairs(value, kind)) is not None:
+        if not is_listed(kind, _CONTAINERS) and (pairs := _pairs(value, kind)) is not None:
             self._put(f"{name}(")
             for number, (field, item) in enumerate(pairs):
                 self._put(", " if number else "")
@@ -255,9 +258,9 @@ class _Content:
             return value
         if kind is dict:
             return self._mapping(_entries(value), depth)
-        if kind in _CONTAINERS:
+        if is_listed(kind, _CONTAINERS):
             return self._container(value, kind, depth)
-        if kind in DTYPES or (kind in ARRAYS and kind is not np.ndarray):
+        if is_listed(kind, DTYPES) or (is_listed(kind, ARRAYS) and kind is not np.ndarray):
             return self._text(value)
         if derives(kind, np.number, np.bool):
             number = value.item()

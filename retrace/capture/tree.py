@@ -13,10 +13,11 @@ import numpy as np
 
 from retrace.capture.classes import CLASSES
 from retrace.capture.graphs import Graphs
-from retrace.capture.objects import attributes_of, derives, tuple_fields
+from retrace.capture.objects import attributes_of, derives, own, tuple_fields
 from retrace.capture.snapshot import snapshot
 from retrace.capture.tokens import Tokens
 from retrace.jax_internals import losses, names
+from retrace.jax_internals.listed import is_listed
 from retrace.jax_internals.names_values import BY_POSITION, FLATTEN, LABELS, REGISTRY
 from retrace.jax_internals.shardings import ARRAYS, leaf
 from retrace.model import Leaf, Node, Value
@@ -39,7 +40,7 @@ class Tree:
     def add(self, path: str, value: Any) -> None:
         """Append the leaves and nodes of `value`."""
         kind = type(value)
-        if kind in ARRAYS and self._is_array is None:
+        if is_listed(kind, ARRAYS) and self._is_array is None:
             self.leaves.append(leaf(value, path))
         elif kind is dict:
             self._add_dict(path, value)
@@ -89,7 +90,8 @@ class Tree:
         metadata = [] if named else self._metadata(value, aux, labels)
         kind = type(value)
         made = CLASSES.of(kind)
-        self.nodes.append(Node(path, kind.__name__, labels, tuple(metadata), made))
+        name = str(own(kind, "__name__"))
+        self.nodes.append(Node(path, name, labels, tuple(metadata), made))
         for label, child in zip(labels, children, strict=True):
             self.add(path + label, child)
 

@@ -11,6 +11,7 @@ from retrace.capture.held import contents, held, is_partial
 from retrace.capture.objects import ARRAYS, array_type, attributes_of, kind_of
 from retrace.capture.place import Owner, owner
 from retrace.jax_internals import names_frames as at
+from retrace.jax_internals.listed import is_listed
 
 _MAX_WRAPPERS = 32
 _HOLD_NONE = frozenset((type(None), bool, int, float, str, tuple, list, dict))
@@ -56,7 +57,7 @@ def users_function(function: FunctionType, depth: int) -> Any:
     """The user's function that a library's closure closes over, or None."""
     for content in contents(function):
         kind = kind_of(content)
-        if kind in _HOLD_NONE or kind in ARRAYS:
+        if is_listed(kind, _HOLD_NONE) or is_listed(kind, ARRAYS):
             continue
         if kind is not FunctionType:
             if is_partial(content):

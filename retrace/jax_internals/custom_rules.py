@@ -17,6 +17,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
+from retrace.jax_internals.listed import is_listed
 from retrace.jax_internals.names_values import HOST_ARRAYS, RULE_PARTS, TRACER
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
@@ -83,7 +84,7 @@ class Rules:
     def _content(self, value: Any, depth: int, *, ours: bool) -> str:
         """The content of a value; `ours` if it is held by JAX's own code."""
         kind: type = type(value)
-        if kind in _PLAIN:
+        if is_listed(kind, _PLAIN):
             return f"{kind.__name__} {value!r}" if kind is not int else f"int {value:#x}"
         self._left -= 1
         if depth > _MAX_DEPTH or self._left < 0:
@@ -195,7 +196,7 @@ class Rules:
 def rules_of(value: Any) -> Iterator[Any]:
     """The rules of a function with custom rules, as they were given to it."""
     kind = type(value)
-    if kind.__name__ not in _RULED or not _is_of_jax(kind):
+    if type.__getattribute__(kind, "__name__") not in _RULED or not _is_of_jax(kind):
         return
     for name in ("fwd", "bwd", "jvp"):
         rule = _stored(value, kind, RULE_PARTS[name].name)

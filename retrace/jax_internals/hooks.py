@@ -388,4 +388,5 @@ def _raise(error: BaseException | None) -> None:
 
 
 def _unwrapped(function: Any) -> Any:
-    return function.f if type(function).__name__ == "WrappedFun" else function
+    name = type.__getattribute__(type(function), "__name__")
+    return function.f if name == "WrappedFun" else function

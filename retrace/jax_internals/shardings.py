@@ -11,6 +11,7 @@ import jax
 from retrace.jax_internals import losses, names
 from retrace.jax_internals.dims import dims
 from retrace.jax_internals.dims import forget as forget_scopes
+from retrace.jax_internals.listed import is_listed
 from retrace.jax_internals.names_values import (
     ABSTRACT,
     ABSTRACTIFY,
@@ -47,7 +48,7 @@ def leaf(value: Any, path: str) -> Leaf:
     if losses.ARGUMENTS in names.gone:
         return Leaf(path, (), type(value).__name__, False, None, False, None)
     kind = type(value)
-    is_known = kind in ARRAYS
+    is_known = is_listed(kind, ARRAYS)
     if not is_known and isinstance(value, TRACER.get()):
         return _abstract(value.aval, path, traced=True)
     if is_known or isinstance(value, jax.Array):

@@ -10,9 +10,11 @@ Each program is written twice, as it is and as the plan says; the misses left ar
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import retrace
 from retrace.causes import Cause
 from retrace.model import Verdict
 from retrace.model.advice import (
@@ -686,3 +689,45 @@ def test_caches_of_a_program_that_calls_back_are_asked_about(ran: Run) -> None:
     _, verdicts = ran(program)
     told = [one.fix for one in verdicts if isinstance(one.fix, KeepCaches)]
     assert told and all(fix.calls_back and fix.sure == "ask" for fix in told)
+
+
+class Private(type):
+    """A metaclass that minds who asks for the name or the hash of its classes."""
+
+    def __hash__(cls) -> int:
+        raise RuntimeError("no table of classes")
+
+    def __eq__(cls, other: object) -> bool:
+        raise RuntimeError("no comparison of classes")
+
+    def __getattribute__(cls, name: str) -> Any:
+        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        if caller.f_code.co_filename.startswith(str(Path(retrace.__file__).parent)):
+            raise RuntimeError(name)
+        return type.__getattribute__(cls, name)
+
+
+def test_a_metaclass_is_asked_for_nothing(judge_all: JudgeAll) -> None:
+    """JAX asks the objects of its class alone."""
+
+    class Config(metaclass=Private):
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+        def __hash__(self) -> int:
+            return hash(self.rate)
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+    scaled = jax.jit(lambda x, config: x * config.rate, static_argnums=1)
+
+    def program() -> None:
+        kept = [Config(1.0), Config(2.0)]
+        for config in kept:
+            scaled(1.0, config)
+            jax.jit(lambda x, config=config: x + config.rate)(1.0)
+
+    _, verdicts = judge_all(program)  # which fails if something was lost
+    again = [one for one in verdicts if one.nearest is not None]
+    assert {change.path for one in again for change in one.changes} >= {"config"}
