@@ -15,6 +15,7 @@ from retrace.model.log import OF_LOG
 from retrace.model.parts import OF_ARGUMENTS, named, passed
 from retrace.plan.renamed import renamed
 from retrace.plan.together import Together
+from retrace.plan.told_apart import told_apart
 
 ABSENT = "absent"
 
@@ -111,7 +112,7 @@ def _fill(history: History) -> None:
     base_leaves = {leaf.path: leaf for leaf in first_leaves}
     own_leaves = set(base_leaves)
     tree = _tree(first.key)
-    named = _named(first.key)
+    named, apart = _named(first.key), told_apart(history.rows)
     for verdict, key in zip(history.rows, keys, strict=True):
         miss = verdict.miss
         cell: Parts = {}
@@ -120,6 +121,9 @@ def _fill(history: History) -> None:
         if first.key[_NAMED] != miss.key[_NAMED]:
             for before, after in zip(named, _named(miss.key), strict=True):
                 _add_differences(before, after, cell)
+        for name, value in miss.key.static if apart and miss is not first else ():
+            if identity(value) in apart.get(name, ()):
+                cell[Part("static", name)] = miss.number  # equal to itself alone
         if key.tree is not first.key.tree and key.tree != first.key.tree:
             _add_differences(tree, _tree(key), cell)
         if key.leaves is not first.key.leaves:
@@ -301,8 +305,7 @@ def _number_lost(history: History) -> None:
             cell[Part("state", "")] = states
         key = (verdict.miss.nested, frozenset(cell.items()))
         if (number := seen.get(key)) is not None and verdict.miss.raised is None:
-            family = families.get(verdict.cause, "repeat")
-            cell[Part(family, "")] = number
+            cell[Part(families.get(verdict.cause, "repeat"), "")] = number
         if verdict.miss.raised is None:
             seen[key] = seen.get(key, 0) + 1
 
@@ -366,8 +369,7 @@ def _group(
     """A key that is equal for the parts that share a column."""
     family, path = part.family, part.path
     is_given = family in OF_ARGUMENTS and ABSENT in values and len({*values}) == 2
-    is_there = family in ("tree", "meta") or is_given
-    if is_there and _root(path, parameters) is not None:
+    if (family in ("tree", "meta") or is_given) and _root(path, parameters) is not None:
         # Its presence depends on how a parameter is passed.
         return "signature"
     if family == "signature":

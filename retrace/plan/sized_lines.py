@@ -40,6 +40,12 @@ class SizedLine(Row):
         return picked(self.members, self.again)
 
     @property
+    def picks_inside(self) -> bool:
+        """Whether that is a function which the line does not name, but calls through another."""
+        source = self.site.source
+        return self.picks not in ("", "mask") and source is not None and self.picks not in source
+
+    @property
     def loops(self) -> bool:
         """Whether it is a loop, which is to be padded in another way."""
         return all(verdict.miss.bodies for verdict in self.again)
@@ -101,7 +107,8 @@ def gathered(found: list[SizedLine], library: Iterable[list[Verdict]]) -> Iterat
             advice = FewSizes(draws=True, proof=Proof.MEANING)
         elif not loop and (picking := [one for one in group if one.picks]):
             costliest = picking[0]
-            advice = FewSizes(picks=costliest.picks, proof=Proof.KEY)
+            picks, through = costliest.picks, costliest.picks_inside
+            advice = FewSizes(picks=picks, inside=through, proof=Proof.KEY)
         elif not loop and grows_evenly(again):
             advice = FewSizes(grows=True, proof=Proof.KEY)
         elif not loop and are_doubled(again):

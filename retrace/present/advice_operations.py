@@ -109,6 +109,13 @@ def _few_sizes(advice: model.FewSizes) -> str:
                 "`where=mask` to what takes it, like `jnp.mean` and `jnp.std`; or index with "
                 "NumPy, and use NumPy for what is done with them"
             )
+        case model.FewSizes(picks=name, inside=True):
+            return (
+                f"what this line calls picks elements by their contents (`jnp.{name}`), and each "
+                "number of them compiles the operations on them again: give it the most there "
+                "can be (`size=`, for sparse arrays `nse=`), and mask what is filled where "
+                "results depend on it; or use NumPy for it and for what is done with them"
+            )
         case model.FewSizes(picks=name) if name:
             return (
                 f"`jnp.{name}` returns as many elements as its data have, and each number "

@@ -39,6 +39,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
             if advice.type is not None:
                 text += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
+            if advice.arrays:
+                text += f", which compare {names(advice.arrays)} by identity (`is`, `id`)"
             if advice.held:
                 many = len(advice.held) > 1
                 text += (

@@ -36,7 +36,7 @@ from retrace.model.parts import BY_COMPONENT
 from retrace.reason.evidence import same_but_scope
 from retrace.reason.fields import is_function
 
-_UNEQUAL = "but not equal (`==` is False)"
+_UNEQUAL = "but not equal (by `==` or `hash`)"
 """Said of two values that only their own equality distinguishes."""
 
 _MAX_LENGTH = 60

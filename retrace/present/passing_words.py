@@ -94,7 +94,10 @@ def _unmapped(advice: model.JitAndPass) -> str:
     if advice.mapped:
         return f", with `None` for {them} in `in_axes`"
     if advice.what is What.TRANSFORMED:
-        return f", with `None` for {them} in the `in_axes` of a `vmap`"
+        return (
+            f", with `None` for {them} in the `in_axes` of a `vmap`, `P()` in the `in_specs` of "
+            "a `shard_map`"
+        )
     return ""
 
 

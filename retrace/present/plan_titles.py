@@ -22,10 +22,14 @@ def title(proposal: Proposal) -> str:
     trees = {path for c in changes if c.family == "tree" for path in c.paths}
     texts: dict[str, tuple[str, ...]] = {}
     named: set[str] = set()
+    said: set[str] = set()
     for change in changes:
         if change.family == "meta" and trees.issuperset(change.paths):
             continue  # another container has its own static data
         words, what = _title(change, proposal), _what(change)
+        if words in said:
+            continue  # the advice is about both changes
+        said.add(words)
         if change.paths and what in named:
             # A second change of the same arguments: their names are long, and known by now.
             words = words.replace(what, "it" if len(change.paths) == 1 else "them")
@@ -183,7 +187,7 @@ def _compared(change: Change, advice: Advice) -> str:
     if advice.package is not None:
         kind = quoted(advice.type.rpartition(".")[2])
         return f"keep one {kind} for equal settings ({change.seen} created)"
-    if advice.held:  # functions inside it only equal themselves
+    if advice.held or advice.alone:  # nothing compares these by value
         kept = f"one {_what(change)} for each setting"
         return kept if advice.varies else f"one object for {_what(change)}"
     seen = f" ({change.seen} values, {change.programs} programs)" if change.programs else ""

@@ -26,11 +26,14 @@ from retrace.model.advice import (
     SkipEmpty,
 )
 from retrace.model.change import resized
+from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.evidence import Evidence, grown, paths, same_but_scope
 from retrace.reason.traits import is_mapped, partial_batch, stands_for_none
 from retrace.reason.weak import keeps_types
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
+_IN_OPERATIONS = OF_ARGUMENTS | {Component.DTYPE, Component.WEAK_TYPE, Component.TREE}
+_ONE_DEVICE = "SingleDevice("
 
 
 def signature(evidence: Evidence) -> Advice:
@@ -71,8 +74,10 @@ def shape(evidence: Evidence) -> Advice | None:
         return AnotherModel(paths=names, proof=Proof.KEY if sure else Proof.MEANING)
     if any(0 in pair for pair in sizes):
         return SkipEmpty(paths=names, proof=Proof.MEANING)
-    written = evidence.program is not None and evidence.program.counts_differ
-    if partial_batch(miss, evidence.nearest, evidence.changes) and not written:
+    differs = evidence.program is not None and evidence.program.counts_differ
+    # What else changed in the key may have changed the operations, too.
+    written = differs and not evidence.components & _IN_OPERATIONS
+    if partial_batch(miss, evidence.nearest, evidence.changes) and not differs:
         return PadBatch(paths=names)
     if any(len(old) != len(new) for old, new in own.sides):
         return OneRank(paths=names, start=_start(evidence, names), proof=Proof.MEANING)
@@ -82,7 +87,7 @@ def shape(evidence: Evidence) -> Advice | None:
         return PadShape(paths=names, kernels=True, proof=Proof.MEANING)
     if square := own.square():
         return PadShape(paths=names, square=square, proof=Proof.MEANING)
-    proof = Proof.MEANING if written else Proof.KEY
+    proof = Proof.MEANING if differs else Proof.KEY
     return PadShape(paths=names, written=written, keys=_keys(miss, names), proof=proof)
 
 
@@ -156,10 +161,20 @@ def sharding(evidence: Evidence) -> Advice:
     meshes = [_MESH.search(side) for side in sides] if len(moved) == len(own) else [None]
     if all(meshes) and len({found[0] for found in meshes if found}) > 1:
         return OneMesh(paths=names)
-    if own and moved == own and all(side.startswith("SingleDevice(") for side in sides):
+    if own and moved == own and all(map(_is_on_other_devices, own)):
         return OneSharding(paths=names, proof=Proof.MEANING)
     later = bool(own) and all(one.old.committed and not one.new.committed for one in own)
     return PlaceFirst(paths=names, later=later)
+
+
+def _is_on_other_devices(change: ShardingChange) -> bool:
+    """Whether an array was moved from one device to another, or to or from a mesh."""
+    sides = [side.sharding or "" for side in (change.old, change.new)]
+    single = [side.startswith(_ONE_DEVICE) for side in sides]
+    if all(single):
+        return True
+    # Once committed, an array is not moved by JAX: the program did it, between its calls.
+    return any(single) and change.old.committed and change.new.committed
 
 
 def _paths(changes: Sequence[ShapeChange | DtypeChange | ShardingChange]) -> tuple[str, ...]:

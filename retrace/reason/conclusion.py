@@ -24,6 +24,7 @@ from retrace.reason.avoidable import avoidable
 from retrace.reason.cards.card import Avoidable
 from retrace.reason.evidence import Evidence
 from retrace.reason.fixes import advice
+from retrace.reason.held import is_in
 from retrace.reason.program import Comparison
 from retrace.reason.state import behind, split_reads, suspects
 
@@ -47,8 +48,15 @@ def _comparison(
         and miss.derived is None
         and miss.function.kind is not Kind.OP
     ):
-        retraced = any(change.component in TRACED for change in found)
-        return None if retraced else Comparison(nearest, miss, found, listings, "identical")
+        if any(change.component in TRACED for change in found):
+            return None
+        # It may go on from another trace: one under another setting, or inside a transform.
+        seen = Comparison(nearest, miss, found, listings)
+        return (
+            seen
+            if seen.hashes_differ
+            else Comparison(nearest, miss, found, listings, known="identical")
+        )
     if miss.program is None or nearest.program is None:
         return None
     return Comparison(nearest, miss, found, listings)
@@ -78,8 +86,9 @@ def _with_reads(
     """
     if fix is None or nearest is None or cause is Cause.JAXPR_CHANGED or cause in OF_FUNCTION:
         return fix
-    known = {*fix.holding, *fix.calling, *fix.reading}
-    read = [one for one in read_changes(nearest.function, miss.function) if one.path not in known]
+    known = (*fix.holding, *fix.calling, *fix.reading)
+    changed = read_changes(nearest.function, miss.function)
+    read = [one for one in changed if not is_in(str(one.path), known)]
     if not read or program is None or program.kind == "identical":
         return fix
     sure, others = split_reads(tuple(read), program)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from retrace.compare.values import Difference, differences, of_array, places
 from retrace.model import ENCLOSING, JSON, Change, HeldChange, Value, ValueChange
-from retrace.reason.evidence import values_of
+from retrace.reason.evidence import is_array_type, values_of
 
 _INCOMPLETE = re.compile(
     r"<lambda>| \.\.\.>$|^\w+\[[\d,]*\]$|"
@@ -17,6 +17,7 @@ _INCOMPLETE = re.compile(
 """Ways in which values that print alike may still differ: a recreated lambda, a function that
 holds more than was recorded, an object of which only the type is known, an array. An `object()`
 has no contents."""
+_OF_HOST = "['array']"
 _FUNCTION = ("<function ", "<bound method ", "<PjitFunction ")
 
 
@@ -88,6 +89,13 @@ def held_functions(change: Change) -> list[str | None]:
     return [f"{change.path or ''}{path}" for path in found if path]
 
 
+def held_arrays(change: Change) -> tuple[str, ...]:
+    """Paths of the arrays inside a value: they have no hash, and `==` of them no truth value."""
+    _, new = values_of(change)
+    found = () if new is None else places(new, is_array_type)
+    return tuple([f"{change.path or ''}{path.removesuffix(_OF_HOST)}" for path in found if path])
+
+
 def holds_itself(change: Change) -> bool:
     """Whether an object holds itself, as one with a jitted method of its own does."""
     _, new = values_of(change)
@@ -107,6 +115,8 @@ def is_complete(value: Value) -> bool:
 def _is_incomplete(data: JSON) -> bool:
     if isinstance(data, dict):  # for a function, `$type` is where it is defined
         parts = cast(dict[str, JSON], data)
+        if "array" in parts and parts.get("content") is not None:
+            return False
         return any(_is_incomplete(part) for name, part in parts.items() if name != "$type")
     if isinstance(data, list):
         return any(map(_is_incomplete, cast(list[JSON], data)))

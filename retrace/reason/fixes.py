@@ -29,7 +29,7 @@ from retrace.model.advice import (
 )
 from retrace.reason.cards import card
 from retrace.reason.evidence import OF_VALUES, Evidence, is_function, package_of, paths
-from retrace.reason.held import Held
+from retrace.reason.held import Held, is_in
 from retrace.reason.precedence import others
 from retrace.reason.schedules import injects, scheduled
 from retrace.reason.traits import (
@@ -136,7 +136,8 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
     if of := _of_another(evidence.nearest.function, miss.function):
         return found.changed(another=of, proof=Proof.MEANING)
     read = read_changes(evidence.nearest.function, miss.function)
-    reading = tuple(str(one.path) for one in read if one.path not in held.names)
+    reads = [str(one.path) for one in read]
+    reading = tuple(path for path in reads if not is_in(path, held.names))
     return found.changed(reading=reading, proof=Proof.MEANING) if reading else found
 
 

@@ -46,7 +46,7 @@ from retrace.reason.evidence import (
     types_of,
     values_of,
 )
-from retrace.reason.fields import field_changes, held_functions, holds_itself
+from retrace.reason.fields import field_changes, held_arrays, held_functions, holds_itself
 from retrace.reason.program import numbers
 from retrace.reason.traits import is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
@@ -67,7 +67,8 @@ def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Ad
     advised = _static_argument(evidence, explaining)
     rest = [one for one in own if not any(path.startswith(one.path) for path in advised.paths)]
     if isinstance(advised, ToArray):
-        advised = advised.changed(kept=tuple(one.path for one in rest if looks_the_same(one)))
+        alike = (one.path for one in rest if looks_the_same(one))
+        advised = advised.changed(kept=(*advised.kept, *alike))
         rest = [one for one in rest if one.path not in advised.kept]
     return (
         advised.changed(others=tuple((one.path, "static") for one in rest)) if rest else advised
@@ -102,7 +103,7 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
             type=type_name(type_),
             package=package if type_.partition(".")[0] == package else None,
             held=tuple(path for path in held_functions(first) if path is not None),
-            alone=holds_itself(first),
+            alone=holds_itself(first) or bool(held_arrays(first)),
             proof=_same_program(evidence),
         )
     if len(set(types)) > 1 and all(map(is_number, types)):
@@ -116,7 +117,11 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         and evidence.program.kind == "shapes-only"
         and Component.SHAPE not in evidence.components
     )
-    found = [change for each in own for change in (field_changes(each) or (each,))]
+    found = [
+        change
+        for each in own
+        for change in (field_changes(each) or _explained(each, evidence) or (each,))
+    ]
     calls_back = evidence.program is not None and evidence.program.calls_back
     if all(types_of(change) == ("bool", "bool") for change in found):
         return FewValues(paths=_paths(found), why="flags")
@@ -128,8 +133,18 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         return FewValues(paths=_paths(found), why="program")  # perhaps a Python loop over it
     if shapes or calls_back or not all(map(is_amount, found)):
         return FewValues(paths=_paths(found), why="shapes" if shapes else "program")
-    outside = _paths(each for each in own if each not in found)
-    return ToArray(paths=_paths(found), outside=outside)
+    holders = [each for each in own if each not in found]
+    kept = _paths(one for one in holders if is_by_identity(one))
+    return ToArray(paths=_paths(found), outside=_paths(holders), kept=kept)
+
+
+def _explained(change: Change, evidence: Evidence) -> tuple[Change, ...]:
+    """The fields that are known to differ, if they are all that differs in the program."""
+    program = evidence.program
+    if program is None or program.kind != "constants-only" or program.captures_others:
+        return ()
+    parts = field_changes(change, whole=False)
+    return parts if program.constants and program.constants <= {*map(numbers, parts)} else ()
 
 
 def _resized(evidence: Evidence) -> set[tuple[object, object]]:
@@ -259,6 +274,7 @@ def _unused(
             return OneType(paths=_paths(own), proof=Proof.PROGRAM)
     by_value = not alone and all(map(is_by_identity, own))
     type_ = type_name(types_of(own[0])[1]) if by_value else None
+    arrays = () if type_ is None else held_arrays(own[0])
     return LeaveOutValue(
         paths=paths,
         name=evidence.miss.function.name,
@@ -266,7 +282,8 @@ def _unused(
         of_object=by_value or paths != _paths(own),
         type=type_,
         held=() if type_ is None else tuple(path for path in held_functions(own[0]) if path),
-        proof=Proof.PROGRAM if known else Proof.MEANING,
+        arrays=arrays,
+        proof=Proof.PROGRAM if known and not arrays else Proof.MEANING,
     )
 
 

@@ -89,5 +89,7 @@ class FewSizes(Advice):
     picks: str = ""
     """The function of `jax.numpy` whose result has a size that depends on data, or `mask` for
     indexing with a mask."""
+    inside: bool = False
+    """Whether the line calls that function through another one."""
     body: str | None = None
     """Its body, if that is a new function object too and makes it compile again."""

@@ -19,6 +19,8 @@ class LeaveOutValue(Advice):
     """The class that compares by identity and also needs an `__eq__`."""
     held: tuple[str, ...] = ()
     """Functions inside it, each of which only equals itself."""
+    arrays: tuple[str, ...] = ()
+    """Arrays inside it, of which `==` is no truth value."""
     read_by: tuple[str, ...] = ()
     """Other functions that depend on them, so that the class has to compare them."""
 
@@ -48,7 +50,8 @@ class CompareByValue(Advice):
     varies: bool = False
     """Whether another call passes an object with other contents."""
     alone: bool = False
-    """Whether it holds itself, as with a jitted method of its own: no two are equal by value."""
+    """Whether it holds itself, as with a jitted method of its own, or arrays: no two are equal by
+    value."""
     package: str | None = None
     """The library that defines its class, so that the user cannot edit it."""
     classes: tuple[str, ...] = ()

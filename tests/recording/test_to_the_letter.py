@@ -1,0 +1,320 @@
+"""What must not be told: whoever followed it got other results, an error, or as many misses.
+
+Each is the smallest form of a program in which the advice was followed to the letter.
+"""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import sparse
+
+from retrace.causes import Cause
+from retrace.model import Verdict
+from retrace.model.advice import (
+    CompareByValue,
+    FewSizes,
+    JitAndPass,
+    JitForEach,
+    LeaveOutValue,
+    OneSharding,
+    PadShape,
+    PlaceFirst,
+    Proof,
+    ToArray,
+)
+from retrace.plan.order import plan
+from retrace.present.advice import advised
+from retrace.present.plan_titles import title
+from retrace.present.plan_words import sentence
+from retrace.reason.verdict import judge
+from retrace.store.reader import read
+from tests.process import retrace
+from tests.recording.conftest import JudgeAll
+
+ones = np.ones(4, np.float32)
+
+
+def _of(verdicts: list[Verdict], name: str) -> list[Verdict]:
+    return [one for one in verdicts if one.miss.function.name == name]
+
+
+def test_a_trace_under_another_setting_is_another_program(judge_all: JudgeAll) -> None:
+    """The call goes on from the trace inside `vmap`, not from the one that is nearest."""
+
+    @jax.jit
+    def product(a: Any, b: Any) -> Any:
+        return a @ b
+
+    square = np.ones((4, 4), np.float32)
+
+    def program() -> None:
+        jax.vmap(product)(square[None], square[None])
+        with jax.default_matmul_precision("highest"):
+            product(square, square)
+        product(square, square)
+
+    _, verdicts = judge_all(program)
+    last = verdicts[-1]
+    assert last.cause is Cause.CONFIG_CHANGED and last.miss.stages.keys() == {"lower", "compile"}
+    assert last.program is not None and last.program.kind != "identical"
+    assert last.fix is not None and last.fix.proof is Proof.MEANING
+
+
+class Keyed(dict[str, int]):
+    """Equal by contents, but JAX looks it up by its hash first."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+
+class KeyedTuple(tuple[int, ...]):
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+
+class Named(dict[str, int]):
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+@pytest.mark.parametrize("kind", [Keyed, KeyedTuple])
+def test_a_container_with_a_hash_of_its_own_is_another_key(
+    judge_all: JudgeAll, kind: type
+) -> None:
+    values = ([("p", 2)], (2,))[kind is KeyedTuple]
+    kept: list[Any] = []
+
+    @partial(jax.jit, static_argnums=1)
+    def total(x: Any, power: Any) -> Any:
+        return (x ** next(iter(power.values() if isinstance(power, dict) else power))).sum()
+
+    def program() -> None:
+        for size in (4, 8):
+            for _ in range(3):
+                kept.append(kind(values))
+                total(np.ones(size, np.float32), kept[-1])
+
+    recording, verdicts = judge_all(program)
+    own = _of(verdicts, "total")
+    assert len(own) == 6
+    assert {one.cause for one in own[1:3]} == {Cause.STATIC_ARGUMENT_CHANGED}
+    steps = {step.proposal.changes[0].family: step for step in plan(recording, own).steps}
+    # Padded alone, each call would still pass another object.
+    assert steps["shape"].alone.calls.high <= 1
+    assert steps["static"].alone.calls.high == 4
+
+
+def test_a_container_that_hashes_its_contents_is_one_key(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnums=1)
+    def total(x: Any, power: Any) -> Any:
+        return (x ** power["p"]).sum()
+
+    _, verdicts = judge_all(lambda: [total(ones, Named(p=p)) for p in (2, 2, 3, 2)])
+    _, again = _of(verdicts, "total")
+    assert again.cause is Cause.STATIC_ARGUMENT_CHANGED
+    assert {one.exact for one in again.changes if one.component == "static"} == {True}
+
+
+class Evaluator:
+    def __init__(self, start: Any, scale: float, name: str = "") -> None:
+        self.start, self.scale, self.name = start, scale, name
+
+    @partial(jax.jit, static_argnums=0)
+    def predict(self, x: Any) -> Any:
+        return self.scale * jnp.sin(x) + self.start
+
+
+@pytest.mark.parametrize("array", [np.array, jnp.asarray])
+def test_an_object_that_holds_arrays_has_no_equality_by_value(
+    judge_all: JudgeAll, array: Callable[[Any], Any]
+) -> None:
+    start = array(ones)
+
+    def program(scales: tuple[float, ...], names: str) -> None:
+        for scale, name in zip(scales, names, strict=True):
+            Evaluator(start, scale, name).predict(ones)
+
+    _, verdicts = judge_all(lambda: program((1.0, 1.0), "aa"))
+    (_, same) = _of(verdicts, "predict")
+    assert isinstance(same.fix, CompareByValue)
+    assert "__eq__" not in advised(same.fix)
+
+
+def test_a_field_beside_arrays_is_left_out_of_an_equality_of_their_identities(
+    judge_all: JudgeAll,
+) -> None:
+    _, verdicts = judge_all(
+        lambda: [Evaluator(ones, 1.0, name).predict(ones) for name in ("a", "b")]
+    )
+    (_, other) = _of(verdicts, "predict")
+    assert isinstance(other.fix, LeaveOutValue)
+    assert other.fix.paths == ("self.name",)
+    assert other.fix.arrays == ("self.start",)
+    assert other.fix.proof is Proof.MEANING
+    assert "`self.start` by identity" in advised(other.fix)
+
+
+def test_a_number_beside_device_arrays_is_passed_and_the_object_kept(judge_all: JudgeAll) -> None:
+    start = jnp.asarray(ones)
+    _, verdicts = judge_all(
+        lambda: [Evaluator(start, scale).predict(ones) for scale in (1.0, 2.0)]
+    )
+    (_, other) = _of(verdicts, "predict")
+    assert isinstance(other.fix, ToArray)
+    assert other.fix.paths == ("self.scale",)
+    assert other.fix.kept == ("self",)
+
+
+class Env:
+    def __init__(self, arrays: Any = None) -> None:
+        self.scale = 2.0
+        self.arrays = arrays
+
+    def reward(self, x: Any) -> Any:
+        return x * self.scale if self.arrays is None else x * self.arrays
+
+
+def test_an_object_or_function_that_is_new_each_time_keeps_no_function(
+    judge_all: JudgeAll,
+) -> None:
+    def policy(weights: Any) -> Any:
+        return lambda x: x @ weights
+
+    def evaluate(env: Env, act: Any) -> None:
+        jax.jit(jax.vmap(lambda x: env.reward(act(x))))(ones.reshape(2, 2))
+
+    def program() -> None:
+        for start in (1.0, 2.0, 3.0):
+            evaluate(Env(), policy(jnp.full(2, start)))
+
+    def called(env: Env) -> None:
+        jax.jit(lambda x: env.reward(x))(ones[:2])
+
+    def of_arrays() -> None:
+        for start in (1.0, 2.0, 3.0):
+            called(Env(jnp.full(2, start)))
+
+    for run in (program, of_arrays):
+        _, verdicts = judge_all(run)
+        again = [one for one in verdicts if one.nearest and one.cause is not Cause.EAGER_OP]
+        assert again
+        for one in again:
+            assert not isinstance(one.fix, JitForEach)
+            assert isinstance(one.fix, JitAndPass)
+            assert one.fix.reads
+            assert one.fix.proof is Proof.MEANING
+
+
+def test_two_objects_are_told_once_in_a_title(judge_all: JudgeAll) -> None:
+    class Options:
+        def __init__(self, steps: int) -> None:
+            self.steps = steps
+
+    @partial(jax.jit, static_argnums=(1, 2))
+    def rank(x: Any, damping: float, options: Options) -> Any:
+        for _ in range(options.steps):
+            x = damping * x + 1.0
+        return x
+
+    recording, verdicts = judge_all(
+        lambda: [rank(ones, damping, Options(3)) for damping in (0.8, 0.85, 0.9)]
+    )
+    (step,) = plan(recording, _of(verdicts, "rank")).steps
+    assert title(step.proposal).count("`damping`") == 1
+
+
+def test_operations_are_not_put_down_to_a_size_where_a_type_changed_too(
+    judge_all: JudgeAll,
+) -> None:
+    step = jax.jit(lambda w, x, rate: w - rate * x.sum() * w)
+    _, verdicts = judge_all(
+        lambda: [step(ones, ones, 0.1), step(ones, ones[:3], np.float32(0.1))]
+    )
+    (_, again) = _of(verdicts, "<lambda>")
+    assert again.program is not None and again.program.counts_differ
+    assert isinstance(again.fix, PadShape)
+    assert not again.fix.written and again.fix.proof is Proof.MEANING
+
+
+def _ring(u: Any) -> Any:
+    i = jnp.arange(u.shape[0])
+    return u[i - 2] - 2 * u[i - 1] + u
+
+
+def _set(u: Any) -> Any:
+    return u.at[jnp.asarray([0, -1])].set(0.0) * 2
+
+
+def _counted(u: Any) -> Any:
+    return u[jnp.arange(u.shape[0])] * 2
+
+
+@pytest.mark.parametrize(("function", "wraps"), [(_ring, True), (_set, True), (_counted, False)])
+def test_added_rows_are_found_by_negative_indices(
+    judge_all: JudgeAll, function: Callable[[Any], Any], wraps: bool
+) -> None:
+    jitted = jax.jit(function)
+    data = [np.arange(size, dtype=np.float32) ** 2 for size in (6, 8, 10)]
+    recording, verdicts = judge_all(lambda: [jitted(one) for one in data])
+    (step,) = plan(recording, _of(verdicts, function.__name__)).steps
+    padded = jitted(np.pad(data[0], (0, 4), mode="edge"))[:6]
+    assert np.array_equal(padded, jitted(data[0])) != wraps
+    assert step.proposal.sizes is not None
+    assert step.sure == ("ask" if wraps else "likely")
+    told = " ".join(sentence(step.proposal).split())
+    assert ("unless an index at" in told) == wraps
+
+
+def test_what_a_line_calls_through_another_function_picks_elements(judge_all: JudgeAll) -> None:
+    dense = [np.diag(np.arange(size) % 3 > 0).astype(np.float32) for size in (5, 5, 5)]
+    dense = [one * (np.arange(25).reshape(5, 5) % (2 + i) == 0) for i, one in enumerate(dense)]
+
+    def program() -> None:
+        for one in dense:
+            sparse.BCOO.fromdense(one).data.block_until_ready()
+
+    recording, verdicts = judge_all(program)
+    steps = plan(recording, verdicts).steps
+    fixes = [step.proposal.advice for step in steps if isinstance(step.proposal.advice, FewSizes)]
+    (fix,) = [one for one in fixes if one.picks]
+    assert fix.inside
+    assert "nse=" in advised(fix)
+
+
+_MOVED = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()), ("data",))
+evaluate = jax.jit(lambda p, x: ((x @ p) ** 2).mean())
+x = np.ones((4, 6), np.float32)
+p = jax.device_put(np.ones((6, 1), np.float32), NamedSharding(mesh, P()))
+evaluate(p, x)
+evaluate(p, jax.device_put(x, NamedSharding(mesh, P("data"))))
+evaluate(jax.device_put(np.ones((6, 1), np.float32), jax.devices()[0]), x)
+"""
+
+
+def test_what_was_moved_off_a_mesh_is_not_to_be_moved_before(tmp_path: Path) -> None:
+    """Between its calls it is used with what lies on the mesh, where one device is an error."""
+    script = tmp_path / "moved.py"
+    script.write_text(_MOVED)
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    out = tmp_path / "recorded"
+    done = retrace("run", "-q", "--out", out, script, cwd=tmp_path, **flags)
+    assert done.returncode == 0, done.stderr
+    _, later, moved = _of(judge(read([out])), "<lambda>")
+    assert isinstance(later.fix, PlaceFirst)
+    assert isinstance(moved.fix, OneSharding) and moved.fix.proof is Proof.MEANING
