@@ -170,3 +170,18 @@ def _programs_are_cold() -> Iterator[None]:  # pyright: ignore[reportUnusedFunct
     jax.clear_caches()
     yield
     jax.clear_caches()
+
+
+def _twice(x: Any) -> Any:
+    return x * 2
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 9), reason="JAX does not show such bodies")
+def test_a_body_stands_for_no_program_that_is_gone() -> None:
+    x = np.ones(3, np.float32)
+    with retrace.recording():
+        retrace.audit()
+        jax.jit(lambda x: x + 1)(x)  # gone with its function
+        jax.lax.map(_twice, jax.numpy.asarray(x))
+        told = str(retrace.audit())
+    assert "1 more program not checked" in told

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from jax.experimental import sparse
 
@@ -27,6 +28,7 @@ from retrace.model.advice import (
     FewSizes,
     JitAndPass,
     JitForEach,
+    JitOnce,
     LeaveOutValue,
     OneSharding,
     PadShape,
@@ -217,22 +219,72 @@ def test_an_object_or_function_that_is_new_each_time_keeps_no_function(
             assert one.fix.proof is Proof.MEANING
 
 
-def test_two_objects_are_told_once_in_a_title(judge_all: JudgeAll) -> None:
+def test_one_advice_on_two_changes_is_told_once_in_a_title(judge_all: JudgeAll) -> None:
     class Options:
         def __init__(self, steps: int) -> None:
             self.steps = steps
 
-    @partial(jax.jit, static_argnums=(1, 2))
-    def rank(x: Any, damping: float, options: Options) -> Any:
+    @partial(jax.jit, static_argnums=(2, 3))
+    def rank(a: Any, x: Any, damping: float, options: Options) -> Any:
+        a = a[0] if isinstance(a, tuple) else a
         for _ in range(options.steps):
-            x = damping * x + 1.0
+            x = damping * (a @ x) + 1.0
         return x
 
-    recording, verdicts = judge_all(
-        lambda: [rank(ones, damping, Options(3)) for damping in (0.8, 0.85, 0.9)]
-    )
-    (step,) = plan(recording, _of(verdicts, "rank")).steps
-    assert title(step.proposal).count("`damping`") == 1
+    square = np.eye(4, dtype=np.float32)
+
+    def program() -> None:
+        for damping in (0.8, 0.85, 0.9):
+            rank((square, square), ones, damping, Options(3))
+        rank(square, ones, 0.85, Options(3))
+
+    recording, verdicts = judge_all(program)
+    steps = plan(recording, _of(verdicts, "rank")).steps
+    titles = [title(step.proposal) for step in steps]
+    assert sum("`damping`" in one for one in titles) == 1
+    assert all(one.count("`damping`") <= 1 for one in titles)
+
+
+def test_what_a_held_function_reads_is_not_passed_besides_it(judge_all: JudgeAll) -> None:
+    def policy(weights: Any) -> Any:
+        return lambda x: x @ weights
+
+    def evaluate(env: Env, act: Any, x: Any) -> None:
+        jax.jit(jax.vmap(lambda x: env.reward(act(x))))(x)
+
+    def program() -> None:
+        for rows in (2, 3):
+            evaluate(Env(), policy(jnp.full(2, float(rows))), np.ones((rows, 2), np.float32))
+
+    _, verdicts = judge_all(program)
+    (again,) = [one for one in verdicts if one.cause is Cause.SHAPE_CHANGED and one.nearest]
+    assert again.fix is not None and again.fix.remade is not None
+    assert again.fix.calling == ("act",)
+    assert not again.fix.reading and not again.fix.read_too
+
+
+offsets = np.arange(4, dtype=np.float32)
+optimizer: Any = None
+
+
+def test_an_array_of_known_content_is_not_suspected(judge_all: JudgeAll) -> None:
+    """The program is another one for what only an object of a library holds."""
+
+    def program() -> None:
+        global optimizer
+        for rate in (1.0, 2.0):
+            optimizer = optax.sgd(rate, momentum=0.9)
+
+            @jax.jit
+            def step(x: Any, state: Any) -> Any:
+                return optimizer.update(x + offsets, state)
+
+            step(ones, optimizer.init(ones))
+
+    _, verdicts = judge_all(program)
+    (_, again) = _of(verdicts, "step")
+    assert isinstance(again.fix, JitOnce)
+    assert again.fix.unknown == ("optimizer",)
 
 
 def test_operations_are_not_put_down_to_a_size_where_a_type_changed_too(
