@@ -54,19 +54,16 @@ def made_again(evidence: Evidence) -> Advice:
         unexplained = _is_unexplained(held, program)
         same = {*held.objects, *held.functions} <= {*held.alike} and not unexplained
         passed = _passing(function, what, held, program)
-        # A function that is created again itself is nothing to keep another one by.
-        renewed = bool(held.functions) and not same and not unexplained
         alike = all(looks_the_same(held.parts[name]) for name in held.objects)
-        others = renewed or (not same and _captures_more(held, program))
-        if alike and others and not unexplained:
+        if alike and not same and not unexplained and _captures_more(held, program):
+            # A new one each time, over other arrays, is nothing to keep a function by.
             return _passing_captured(function, what, held, program).changed(proof=Proof.MEANING)
         proof = Proof.PROGRAM if same and not _may_differ(program) else Proof.KEY
         return JitForEach(
             name=name,
             what=what,
-            paths=(*held.objects, *(() if renewed else held.functions)),
+            paths=(*held.objects, *held.functions),
             same=same,
-            reads=renewed and _captures_more(held, program),
             unexplained=unexplained,
             traced=passed.traced,
             static=passed.static,

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -172,16 +173,38 @@ def _programs_are_cold() -> Iterator[None]:  # pyright: ignore[reportUnusedFunct
     jax.clear_caches()
 
 
-def _twice(x: Any) -> Any:
-    return x * 2
+RATES: dict[str, float] = {}
+
+
+def _added(c: Any, x: Any) -> Any:
+    return c + x, x
+
+
+def _is_small(x: Any) -> Any:
+    return x.sum() < 10
+
+
+def _grown(x: Any) -> Any:
+    return x * RATES["k"]
+
+
+def _gone(told: str) -> int:
+    found = re.search(r"(\d+) more programs? not checked", told)
+    return int(found[1]) if found else 0
 
 
 @pytest.mark.skipif(jax.__version_info__ < (0, 9), reason="JAX does not show such bodies")
-def test_a_body_stands_for_no_program_that_is_gone() -> None:
-    x = np.ones(3, np.float32)
+def test_bodies_outside_all_functions_are_told_by_their_names() -> None:
+    x, RATES["k"] = jax.numpy.ones(3), 2.0
     with retrace.recording():
         retrace.audit()
         jax.jit(lambda x: x + 1)(x)  # gone with its function
-        jax.lax.map(_twice, jax.numpy.asarray(x))
-        told = str(retrace.audit())
-    assert "1 more program not checked" in told
+        gone = _gone(str(retrace.audit()))
+        jax.lax.scan(_added, 0.0, x)
+        jax.lax.while_loop(_is_small, _grown, x)
+        RATES["k"] = 3.0
+        told = retrace.audit()
+    (stale,) = [one for one in told if one.verdict == "proved"]
+    assert stale.function == "_grown"
+    assert [one["name"] for one in stale.reads] == ["RATES['k']"]
+    assert gone and _gone(str(told)) >= gone  # a body stands for none of those

@@ -22,7 +22,7 @@ import pytest
 from jax.experimental import sparse
 
 from retrace.causes import Cause
-from retrace.model import Verdict
+from retrace.model import Value, Verdict
 from retrace.model.advice import (
     CompareByValue,
     FewSizes,
@@ -40,6 +40,7 @@ from retrace.plan.order import plan
 from retrace.present.advice import advised
 from retrace.present.plan_titles import title
 from retrace.present.plan_words import sentence
+from retrace.reason.fields import is_complete
 from retrace.reason.verdict import judge
 from retrace.store.reader import read
 from tests.process import retrace
@@ -285,6 +286,12 @@ def test_an_array_of_known_content_is_not_suspected(judge_all: JudgeAll) -> None
     (_, again) = _of(verdicts, "step")
     assert isinstance(again.fix, JitOnce)
     assert again.fix.unknown == ("optimizer",)
+
+
+@pytest.mark.parametrize("content", ["40f2ebf9e11a6cc1", None])
+def test_an_array_that_was_too_large_to_be_read_may_be_another(content: str | None) -> None:
+    data = {"array": "float32[200000]", "content": content}
+    assert is_complete(Value("numpy.ndarray", "", None, False, data)) == (content is not None)
 
 
 def test_operations_are_not_put_down_to_a_size_where_a_type_changed_too(
