@@ -312,7 +312,7 @@ class _Walk:
             return f"<{type(value).__name__}>"
         self._held_by_parts += 1
         self.arrays.append(value)
-        return f"<array>{self._type(aval) if self._with_names else value.shape}"
+        return f"<array>{self._type(aval) if self._with_names else getattr(aval, 'shape', ())}"
 
     def _parameters(self, parameters: dict[str, Any]) -> str:
         found: list[str] = []

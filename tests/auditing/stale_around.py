@@ -245,7 +245,7 @@ def a_branch_outside_all_functions() -> Iterator[Any]:
     rates.k = 3.0
 
 
-if jax.__version_info__ >= (0, 9):  # before, JAX does not show the traces of such bodies
+if jax.__version_info__ >= (0, 9):  # before, such bodies are traced elsewhere
     PROGRAMS += [
         a_scan_outside_all_functions,
         a_loop_outside_all_functions,

@@ -193,7 +193,7 @@ def _gone(told: str) -> int:
     return int(found[1]) if found else 0
 
 
-@pytest.mark.skipif(jax.__version_info__ < (0, 9), reason="JAX does not show such bodies")
+@pytest.mark.skipif(jax.__version_info__ < (0, 9), reason="traced elsewhere before 0.9")
 def test_bodies_outside_all_functions_are_told_by_their_names() -> None:
     x, RATES["k"] = jax.numpy.ones(3), 2.0
     with retrace.recording():
