@@ -246,6 +246,70 @@ def learning_rate_below_an_eager_loop(followed: bool) -> Any:
     return found
 
 
+class Evaluator:
+    def __init__(self, start: Any, scale: float, name: str = "") -> None:
+        self.start, self.scale, self.name = start, scale, name
+
+    def value(self, x: Any) -> Any:
+        return x * self.scale + self.start
+
+
+class Compared(Evaluator):
+    """Equal if its arrays are the same objects, its name left out."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compared) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[float, int]:
+        return self.scale, id(self.start)
+
+
+@pair("static-to-dynamic")
+def number_beside_an_array_in_an_object(followed: bool) -> Any:
+    start = jnp.asarray(ones)
+    kept = Evaluator(start, 1.0)
+    static = jax.jit(lambda it, x: it.value(x), static_argnums=0)
+    passed = jax.jit(lambda it, scale, x: x * scale + it.start, static_argnums=0)
+    rates = (0.5, 0.25, 2.0)
+    if followed:
+        return [passed(kept, rate, ones) for rate in rates]
+    return [static(Evaluator(start, rate), ones) for rate in rates]
+
+
+@pair("leave-out")
+def name_beside_an_array_in_an_object(followed: bool) -> Any:
+    start = np.arange(4, dtype=np.float32)
+    kind = Compared if followed else Evaluator
+    static = jax.jit(lambda it, x: it.value(x), static_argnums=0)
+    kept = [kind(start, 2.0, name) for name in ("a", "b", "c")]
+    return [static(it, ones) for it in kept]
+
+
+@pair("compare-by-value")
+def equal_objects_over_one_array(followed: bool) -> Any:
+    start = jnp.asarray(ones)
+    kept = Evaluator(start, 2.0)
+    static = jax.jit(lambda it, x: it.value(x), static_argnums=0)
+    return [static(kept if followed else Evaluator(start, 2.0), ones) for _ in range(3)]
+
+
+@pair("jit-once-pass-arguments")
+def object_over_other_arrays(followed: bool) -> Any:
+    once = jax.jit(lambda start, x: x * 2.0 + start)
+    found: list[Any] = []
+    for rate in (1.0, 2.0, 3.0):
+        it = Evaluator(jnp.full(4, rate), 2.0)
+        found.append(once(it.start, ones) if followed else _valued(it))
+    return found
+
+
+def _valued(it: Evaluator) -> Any:
+    return jax.jit(lambda x: it.value(x))(ones)
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_the_advice_removes(name: str, judge_all: JudgeAll) -> None:
     pair = PAIRS[name]
