@@ -19,7 +19,7 @@ from jax._src import monitoring, pjit, util
 from jax._src.interpreters import partial_eval
 
 import retrace
-from retrace.capture import interpreter
+from retrace.capture import function, interpreter
 from retrace.capture.session import session
 from retrace.errors import CannotTellError
 from retrace.guards import trust
@@ -352,20 +352,41 @@ def test_what_was_lowered_before_is_told_as_such() -> None:
     assert "doctor" not in str(caught.value)
 
 
-def test_a_function_that_cannot_be_described_is_told_as_such() -> None:
+def test_a_class_without_a_hash_is_no_obstacle() -> None:
     class Meta(type):
         __hash__ = None  # pyright: ignore[reportAssignmentType]
 
         def __eq__(cls, other: object) -> bool:
             return cls is other
 
-    class Layer(metaclass=Meta):  # a class without a hash
+    class Layer(metaclass=Meta):
         def call(self, x: Any) -> Any:
             return x * 2
 
     jitted = jax.jit(Layer().call)
+
+    def called_with(*sizes: int) -> None:
+        with retrace.assert_max_traces(jitted, 1):
+            for size in sizes:
+                jitted(np.ones(size, np.float32))
+
+    called_with(3, 3)
+    with pytest.raises(AssertionError):
+        called_with(4, 5)
+
+
+def test_a_function_that_cannot_be_described_is_told_as_such(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise LookupError
+
+    jitted = jax.jit(lambda x: x * 2)
+    session()
+    monkeypatch.setattr(function.Functions, "describe", refuse)
     with (
         pytest.raises(CannotTellError, match="by a pattern"),
         retrace.assert_max_traces(jitted, 1),
     ):
         pass
+    assert "LookupError" in capfd.readouterr().err
