@@ -43,6 +43,8 @@ _MAX_CONTENT_DEPTH = 12
 """Deep enough for optax optimizers, which are functions over tuples of functions."""
 _MAX_SORTED = 200
 _MAX_CLASSES = 8
+_MARKS = ("[", "$")
+"""How names in `data` begin that are no plain text."""
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 _COUNTED = "FlaxId"
 """The class of the `_id` with which flax counts its modules: nothing depends on that."""
@@ -315,11 +317,11 @@ class _Content:
     def _mapping(self, entries: Iterable[tuple[object, object]], depth: int) -> dict[str, JSON]:
         found: dict[str, JSON] = {}
         for key, item in entries:
-            if type(key) is str:
+            if type(key) is str and key[:1] not in _MARKS:
                 name = key
                 self._room -= len(name)  # `plain` compares it with zero
             else:
-                name = self._text(key)
+                name = f"[{self._text(key)}]"
                 self._take(len(name))
             found[name] = self.plain(item, depth + 1)
         return found

@@ -33,6 +33,9 @@ class Step(Row):
     """The user's line, if known."""
     dtype: str = ""
     """Of a largest or smallest value: the type of what is compared, as JAX shortens it."""
+    beside: bool = False
+    """Whether the number that differs may follow from what else differs between the programs, not
+    from the size."""
 
     @property
     def is_draw(self) -> bool:
@@ -88,6 +91,12 @@ class Along(Row):
         """Whether each row keeps its results, whatever is added after the last row."""
         changes = self.masked or self.ordered or self.counts or self.twice
         return self.whole and not changes
+
+    def beside_others(self) -> Along:
+        """The same of two programs that do not only differ in sizes."""
+        return self._replace(
+            masked=tuple(map(_beside, self.masked)), ordered=tuple(map(_beside, self.ordered))
+        )
 
     def union(self, other: Along) -> Along:
         """Return what either of the two does."""
@@ -285,6 +294,10 @@ def _resized(old: str, new: str) -> dict[int, tuple[str, str]]:
 
 def _same_ends(ends: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return ends[0] if len(set(ends)) == 1 else ()
+
+
+def _beside(step: Step) -> Step:
+    return step._replace(beside=True) if step.primitive is None else step
 
 
 def _own(frame: Frame | None) -> Frame | None:

@@ -191,10 +191,10 @@ def _written(place: Place, sides: tuple[JSON, ...], is_object: bool) -> str:
     for name in place:
         if isinstance(name, int):
             text += f"[{name}]"
-        elif not is_object:
-            text += f"[{name!r}]"
+        elif name.startswith("["):
+            text += name
         else:
-            text += name if name.startswith("[") else f".{name}"
+            text += f".{name}" if is_object else f"[{name!r}]"
         sides = tuple([_parts(side).get(name) for side in sides])
         is_object = any(_TYPE in _parts(side) for side in sides)
     return text

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 
 from retrace.model import Function, Listing
+from retrace.model.parts import OF_CONTEXT
 from retrace.model.row import Row
 from retrace.plan.axis import Axis
+from retrace.plan.edits import VALUES
 
 _NOT_OF_PROGRAMS = ("function", "clear", "again")
 """Families that may differ between two equal programs."""
+_OF_VALUES = (*VALUES, *OF_CONTEXT, "state")
 
 
 class Traced(Row):
@@ -50,6 +53,15 @@ def program_pairs(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple
         elif values[first.row] != values[row]:
             alone.append((first, traced))
     yield from (pair for pair in alone if values[pair[1].row] not in paired)
+
+
+def differ_besides(axis: Axis, before: Traced, after: Traced) -> bool:
+    """Whether values differ besides sizes: a number in the programs may follow from those."""
+    values = (column.values for column in axis.history.columns if column.family in _OF_VALUES)
+    functions = [axis.history.rows[one.row].miss.function for one in (before, after)]
+    return any(one[before.row] != one[after.row] for one in values) or (
+        len({*map(_held, functions)}) > 1
+    )
 
 
 def _held(function: Function) -> str:

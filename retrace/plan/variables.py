@@ -30,7 +30,7 @@ from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
 from retrace.plan.history import Column, History
 from retrace.plan.joint import cost
-from retrace.plan.pairs import program_pairs
+from retrace.plan.pairs import differ_besides, program_pairs
 from retrace.plan.replay import Mapped
 from retrace.plan.sizes import Curve, covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
@@ -362,6 +362,8 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
                 continue
             pairs, seen = pairs + 1, seen | differ
             own = along(before.listing, after.listing, listings, stable=stable)
+            if differ_besides(axis, before, after):
+                own = own.beside_others()
             if not called:  # only the program around it gets its results
                 own = own._replace(
                     returned=False, counts=False, whole=own.whole and not own.counts

@@ -104,8 +104,9 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case model.ToArray(in_tree=True):
             array = "array leaves" if many else "an array leaf"
+            too = " and of the results that carry it" if advice.carried else ""
             return (
-                f"make {who} {array} of its tree, if no shape depends on {it}{_TRAINED}; "
+                f"make {who} {array} of its tree{too}, if no shape depends on {it}{_TRAINED}; "
                 f"otherwise keep {it} the same between calls"
                 f"{_kept(advice).replace(', and', '; in either case', 1)}"
             )

@@ -9,7 +9,7 @@ from typing import Literal
 
 from retrace.causes import Cause
 from retrace.model import CallSite, Change, Component, Detail, Stage, Verdict
-from retrace.model.advice import FewSizes, JitBlock, LeaveEager, LibraryCall
+from retrace.model.advice import Advice, FewSizes, JitBlock, LeaveEager, LibraryCall
 from retrace.model.parts import BY_COMPONENT
 from retrace.plan.step import Proposal
 from retrace.present import verdict_detail
@@ -199,8 +199,8 @@ class Sums:
     """Sums over all misses of a group, besides their number and seconds."""
 
     __slots__ = (
-        *("_changed", "_types", "after", "called", "derived", "details", "folded", "in_flight"),
-        *("nested", "on_disk", "operations", "raised", "runs", "stages", "wasted"),
+        *("_changed", "_types", "advised", "after", "called", "derived", "details", "folded"),
+        *("in_flight", "nested", "on_disk", "operations", "raised", "runs", "stages", "wasted"),
     )
 
     def __init__(self) -> None:
@@ -211,6 +211,8 @@ class Sums:
         self.runs: set[str] = set()
         self.raised: Counter[str] = Counter()
         self.details: Counter[Detail] = Counter()
+        self.advised: dict[str, tuple[Advice, int]] = {}
+        """The first advice of each kind, and for how many misses there is one."""
         self.operations: Counter[str] = Counter()
         """Eager operations, by name."""
         self.called: Counter[str] = Counter()
@@ -242,10 +244,13 @@ class Sums:
             self.raised[clean(miss.raised)] += 1
         if verdict.detail is not None:
             self.details[verdict.detail] += 1
+        if (fix := verdict.fix) is not None:
+            first, number = self.advised.get(fix.code, (fix, 0))
+            self.advised[fix.code] = first, number + 1
         if verdict.cause is Cause.EAGER_OP:
             self.operations[operation(miss)] += 1
-            if isinstance(verdict.fix, LibraryCall) and verdict.fix.of is not None:
-                self.called[verdict.fix.of] += 1
+            if isinstance(fix, LibraryCall) and fix.of is not None:
+                self.called[fix.of] += 1
         if (change := _of_array(verdict)) is not None:
             known = _type(verdict, change)
             if known not in self._types:
@@ -275,6 +280,9 @@ class Sums:
         ):
             own.update(theirs)
         self.details.update(other.details)
+        for code, (first, number) in other.advised.items():
+            known, before = self.advised.get(code, (first, 0))
+            self.advised[code] = known, before + number
         self._types |= other._types
 
     def fold(self, verdict: Verdict) -> None:

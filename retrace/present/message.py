@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 from retrace.causes import Cause
@@ -43,6 +44,8 @@ _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component
 _VALUES = (*BY_COMPONENT, Component.SIGNATURE)
 _MAX_CHANGES = 4
 """Maximum number of changes listed; the rest are counted."""
+_MAX_FIXES = 3
+"""Maximum number of kinds of advice on one group."""
 _MIN_NAME = 32
 """Names up to this many characters are never shortened."""
 
@@ -148,20 +151,33 @@ def lines(view: View, group: Group) -> Iterator[Line]:
         yield Line("program", (program, *evidence(view, verdict)))
     if only := _only(view, group):
         yield Line("process", (only,))
-    if (text := fix(group)) is not None:
-        yield Line("fix", (clean(text, 1000),))
+    for number, text in enumerate(fixes(group)):
+        yield Line("" if number else "fix", (clean(text, 1000),))
 
 
 def fix(group: Group) -> str | None:
-    """What to do about a group, in words, or None if there is no advice."""
+    """What to do about a group first, in words, or None if there is no advice."""
+    return next(fixes(group), None)
+
+
+def fixes(group: Group) -> Iterator[str]:
+    """What to do about a group, in words: a text for each kind of advice on its misses."""
+    own = group.shown.fix
     if group.remedy is not None:
-        return plan_words.sentence(group.remedy)
-    if group.shown.fix is None:
-        return None
-    text = advised(group.shown.fix)
-    if group.is_told_in_part:
-        return f"{group.told:,} of the {group.count:,}: {text}"
-    return text
+        yield plan_words.sentence(group.remedy)
+    elif group.cause is Cause.EAGER_OP:
+        if own is not None:
+            yield _of_some(group, group.told, advised(own))
+    else:
+        kinds = dict(group.sums.advised)
+        if own is not None:
+            yield _of_some(group, kinds.pop(own.code)[1], advised(own))
+        for other, number in islice(kinds.values(), _MAX_FIXES - 1):
+            yield _of_some(group, number, advised(other))
+
+
+def _of_some(group: Group, number: int, text: str) -> str:
+    return text if number == group.count else f"{number:,} of the {group.count:,}: {text}"
 
 
 def _because(view: View, group: Group) -> Iterator[Line]:

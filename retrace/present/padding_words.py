@@ -88,13 +88,19 @@ def _cut(along: Along, lengths: int, verb: str) -> str:
 def _masked(along: Along) -> str:
     named = [one for one in along.masked if one.primitive is not None]
     sized = [one for one in along.masked if one.primitive is None]
+    sure, beside = ([one for one in sized if one.beside is is_so] for is_so in (False, True))
     told: list[str] = []
     if named:
         told.append(f"mask the padding in {_with_values(named)}, or results change")
-    if sized:
+    if sure:
         told.append(
-            f"the program computes with {steps_of(sized, _MAX_PLACES)}: use the number of real "
+            f"the program computes with {steps_of(sure, _MAX_PLACES)}: use the number of real "
             "rows there, unless it only finds places in the padded array (an index, a shift)"
+        )
+    if beside:
+        told.append(
+            f"{steps_of(beside, _MAX_PLACES)} differs between the sizes, too: if it follows from "
+            "the size, use the number of real rows"
         )
     return "; ".join(told) or "mask the padding where results depend on it"
 
@@ -164,20 +170,23 @@ def steps_of(steps: Sequence[Step], most: int = 2) -> str:
     placed = {one.primitive for one in known if one.place is not None}
     places = list(
         dict.fromkeys(
-            (one.primitive, _file(one.place), _line(one.place))
+            (_called(one), _file(one.place), _line(one.place))
             for one in known
             if one.place is not None or one.primitive not in placed
         )
     )
-    lines: dict[tuple[str | None, str], list[int]] = {}
-    for primitive, file, line in places[:most]:
-        lines.setdefault((primitive, file), []).append(line)
-    texts = [
-        f"{'the size itself' if primitive is None else quoted(primitive)}{_at(file, own)}"
-        for (primitive, file), own in lines.items()
-    ]
+    lines: dict[tuple[str, str], list[int]] = {}
+    for called, file, line in places[:most]:
+        lines.setdefault((called, file), []).append(line)
+    texts = [f"{called}{_at(file, own)}" for (called, file), own in lines.items()]
     more = [f"{len(places) - most:,} more"] if len(places) > most else []
     return listed([*texts, *more], most + 1)
+
+
+def _called(step: Step) -> str:
+    if step.primitive is not None:
+        return quoted(step.primitive)
+    return "a number" if step.beside else "the size itself"
 
 
 def _at_line(place: Frame | None) -> tuple[str, int] | None:

@@ -176,6 +176,12 @@ def _static(change: Change) -> str:
     return f"one object for {_what(change)}"
 
 
+def _reused(change: Change) -> str:
+    if not change.programs:
+        return _static(change)
+    return f"create {_what(change)} once ({change.seen} seen, {change.programs} programs)"
+
+
 def _compared(change: Change, advice: Advice) -> str:
     if not isinstance(advice, model.CompareByValue):
         return _static(change)
@@ -259,6 +265,7 @@ _SHOWN_BY_ADVICE = (
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
     (model.CompareByValue, _compared),
+    (model.ReuseObject, lambda change, _: _reused(change)),
     (model.ToArgument, lambda _, advice: _argument(advice)),
     (model.PassHeld, _held),
     (model.PrintOutside, lambda _, advice: f"print {names(advice.paths)} outside"),

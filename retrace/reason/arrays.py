@@ -47,8 +47,11 @@ def signature(evidence: Evidence) -> Advice:
     return OneCallStyle(paths=tuple(found))
 
 
+_KEY = "key<"
+
+
 def _is_key(dtype: object) -> bool:
-    return str(dtype).startswith("key<")
+    return str(dtype).startswith(_KEY)
 
 
 def shape(evidence: Evidence) -> Advice | None:
@@ -93,8 +96,8 @@ def shape(evidence: Evidence) -> Advice | None:
 
 def _keys(miss: Miss, names: Sequence[str]) -> tuple[str, ...]:
     """Those of these arrays that hold typed PRNG keys."""
-    keys = {leaf.path for leaf in miss.key.leaves if _is_key(leaf.dtype)}
-    return tuple([name for name in names if name in keys])
+    keys = {leaf.path for leaf in miss.key.leaves if leaf.dtype.startswith(_KEY)}
+    return tuple([name for name in names if name in keys]) if keys else ()
 
 
 def _start(evidence: Evidence, names: tuple[str, ...]) -> str:

@@ -25,6 +25,7 @@ from retrace.model.advice import (
     PadShape,
     PassDecision,
     Proof,
+    SkipEmpty,
 )
 from retrace.model.change import together
 from retrace.reason import rules
@@ -63,7 +64,7 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         own = [verdicts[index] for index in history]
         agree(own)
-        for rule in (_steering, _deciding, _sizes, _buckets, _ordered):
+        for rule in (_steering, _deciding, _sizes, _buckets, _ordered, _begun_empty):
             changed = {id(old): new for old, new in rule(own)}
             own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
@@ -142,6 +143,20 @@ def _ordered(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         if through := known[advised.paths]:
             asked = advised.changed(ordered=through, proof=Proof.MEANING)
             yield verdict, replace(verdict, fix=asked)
+
+
+def _begun_empty(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """What is advised on an array that grows holds from its first row on: it begins empty."""
+    grown: dict[tuple[tuple[str, ...], Dim], Verdict] = {}
+    for verdict in history:
+        if isinstance(verdict.fix, PadShape) and (pair := _one_axis(verdict)) is not None:
+            grown.setdefault((verdict.fix.paths, pair[0]), verdict)
+    for verdict in history:
+        if isinstance(verdict.fix, SkipEmpty) and (pair := _one_axis(verdict)) is not None:
+            begun, after = pair
+            following = grown.get((verdict.fix.paths, after))
+            if begun == 0 and following is not None:
+                yield verdict, replace(verdict, fix=following.fix)
 
 
 def _through(miss: Miss, program: Comparison) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from retrace.model.advice import (
 )
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import replace_advice
-from retrace.reason.evidence import OF_VALUES
+from retrace.reason.evidence import OF_VALUES, is_another_function
 from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
 from retrace.reason.rules import in_key
@@ -39,7 +39,12 @@ def pass_held(history: list[Verdict]) -> None:
     Created once, the object would keep the first number for all calls.
     """
     kinds = (InjectHyperparams, ToArgument, ToArray, OneStructure)
-    others = [verdict.fix for verdict in history if isinstance(verdict.fix, kinds)]
+    others = [
+        verdict.fix
+        for verdict in history
+        # Another function altogether has its own program, however often this one is created.
+        if isinstance(verdict.fix, kinds) and not any(map(is_another_function, verdict.changes))
+    ]
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if not isinstance(advised, ReuseObject | CompareByValue) or not others:

@@ -374,6 +374,8 @@ def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> 
     carried = evidence.program is not None and evidence.program.carries_others
     if carried and evidence.program is not None and evidence.program.returns_others:
         return FewValues(paths=_paths(parts), why="carried", proof=Proof.MEANING)
+    if carried and kind == "constants-only" and all(map(is_numeric, parts)):
+        return ToArray(paths=_paths(parts), in_tree=True, carried=True, proof=Proof.MEANING)
     if carried or kind in ("different", "repeated", "shapes-only"):
         return OneStructure(paths=_paths(parts), way="program", proof=Proof.MEANING)
     if all(map(is_numeric, parts)) and all(

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrace.capture.snapshot import snapshot
+from retrace.compare.values import differences
 from retrace.model import ENCLOSING, Value, is_cut
 
 
@@ -90,7 +91,7 @@ def take(value: object) -> Value:
         ((1,), "(1,)", [1]),
         (Point(1, (2,)), "Point(x=1, y=(2,))", {"x": 1, "y": [2]}),
         (Colour.RED, "Colour.RED", "Colour.RED"),
-        ({"b": 1, 3: None}, "{'b': 1, 3: None}", {"b": 1, "3": None}),
+        ({"b": 1, 3: None}, "{'b': 1, 3: None}", {"b": 1, "[3]": None}),
         (frozenset("ba"), "frozenset({'a', 'b'})", ["a", "b"]),
         (
             Config(0.5, Model(8)),
@@ -271,3 +272,18 @@ def test_of_arrays_on_a_device_only_types_are_known_wherever_they_are_held(
 def test_a_text_that_reads_like_an_array_is_known_whole() -> None:
     found = take({"a": "float32[3]"})
     assert not is_cut(found.data, found.text, exact=found.exact)
+
+
+_ITEMS = st.text(max_size=5) | st.integers(-9, 9) | st.sampled_from((None, True, "$type", "[1]"))
+_KEYS = _ITEMS | st.tuples(_ITEMS, _ITEMS)
+
+
+@given(st.dictionaries(_KEYS, st.integers(0, 9), min_size=1, max_size=4), st.data())
+def test_what_differs_between_dicts_is_found_by_the_path_told(
+    before: dict[object, int], data: st.DataObject
+) -> None:
+    key = data.draw(st.sampled_from(list(before)))
+    after = {**before, key: 10}
+    (found,) = differences(take(before), take(after))
+    assert (found.kind, found.old, found.new) == ("changed", before[key], 10)
+    assert eval(f"d{found.path}", {"d": after}) == 10

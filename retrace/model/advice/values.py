@@ -110,6 +110,8 @@ class ToArray(Advice):
     """The static objects that hold it."""
     kept: tuple[str, ...] = ()
     """Other static objects, new ones that look the same: each is another key."""
+    carried: bool = False
+    """Whether the results of the program carry it, too."""
     mapped: bool = False
     """As in `OfFunction`."""
 
