@@ -138,8 +138,7 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "compiles a program for each device; if that is intended, leave it"
             )
         case model.PlaceFirst(later=True):
-            they = "they were" if many else "it was"
-            return f"place {who} at this call where {they} at the first ({_PLACED})"
+            return f"place {who} at this call where other calls have {it} ({_PLACED})"
         case model.PlaceFirst():
             they = "they" if many else "it"
             return f"before the first call, place {who} where {they} will be later ({_PLACED})"

@@ -103,13 +103,7 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "`jax.lax.cond` or `jax.lax.fori_loop` would make it a single program"
             )
         case model.ToArray(in_tree=True):
-            array = "array leaves" if many else "an array leaf"
-            too = " and of the results that carry it" if advice.carried else ""
-            return (
-                f"make {who} {array} of its tree{too}, if no shape depends on {it}{_TRAINED}; "
-                f"otherwise keep {it} the same between calls"
-                f"{_kept(advice).replace(', and', '; in either case', 1)}"
-            )
+            return _leaf(advice, who, it)
         case model.ToArray(mixed=True):
             number = "Python numbers they are" if many else "a Python number it is"
             array = "arrays" if many else "an array"
@@ -151,9 +145,10 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.InjectHyperparams(holder=holder, kept=kept):
             keep = f"; and keep one {quoted(kept)}: JAX compiles one program per object"
             return (
-                f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps "
-                f"{who} as an array in the optimizer's state, and set it there, {AS_ARRAY}; name "
-                "its arguments that are functions, like `mask`, in `static_args`"
+                f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps the "
+                "arguments of what makes it as arrays in the optimizer's state, and set there "
+                f"the one that decides {who}, {AS_ARRAY}; name its arguments that are "
+                "functions, like `mask`, in `static_args`"
             ) + (keep if kept else "")
         case model.DefineOnce(classes=classes):
             return (
@@ -162,6 +157,15 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case _:
             return None
+
+
+def _leaf(advice: model.ToArray, who: str, it: str) -> str:
+    leaf = "array leaves" if len(advice.paths) > 1 else "an array leaf"
+    tree = "its tree" if not advice.carried else "its tree and of the results that carry it"
+    return (
+        f"make {who} {leaf} of {tree}, if no shape depends on {it}{_TRAINED}; otherwise keep "
+        f"{it} the same between calls{_kept(advice).replace(', and', '; in either case', 1)}"
+    )
 
 
 def _kept(advice: model.ToArray) -> str:

@@ -211,8 +211,8 @@ class Sums:
         self.runs: set[str] = set()
         self.raised: Counter[str] = Counter()
         self.details: Counter[Detail] = Counter()
-        self.advised: dict[str, tuple[Advice, int]] = {}
-        """The first advice of each kind, and for how many misses there is one."""
+        self.advised: dict[tuple[str, tuple[str, ...]], tuple[Advice, int]] = {}
+        """The first advice of each kind and on each value, and how many misses have it."""
         self.operations: Counter[str] = Counter()
         """Eager operations, by name."""
         self.called: Counter[str] = Counter()
@@ -245,8 +245,8 @@ class Sums:
         if verdict.detail is not None:
             self.details[verdict.detail] += 1
         if (fix := verdict.fix) is not None:
-            first, number = self.advised.get(fix.code, (fix, 0))
-            self.advised[fix.code] = first, number + 1
+            first, number = self.advised.get(what := (fix.code, fix.paths), (fix, 0))
+            self.advised[what] = first, number + 1
         if verdict.cause is Cause.EAGER_OP:
             self.operations[operation(miss)] += 1
             if isinstance(fix, LibraryCall) and fix.of is not None:
@@ -280,9 +280,9 @@ class Sums:
         ):
             own.update(theirs)
         self.details.update(other.details)
-        for code, (first, number) in other.advised.items():
-            known, before = self.advised.get(code, (first, 0))
-            self.advised[code] = known, before + number
+        for what, (first, number) in other.advised.items():
+            known, before = self.advised.get(what, (first, 0))
+            self.advised[what] = known, before + number
         self._types |= other._types
 
     def fold(self, verdict: Verdict) -> None:

@@ -171,9 +171,11 @@ def fixes(group: Group) -> Iterator[str]:
     else:
         kinds = dict(group.sums.advised)
         if own is not None:
-            yield _of_some(group, kinds.pop(own.code)[1], advised(own))
+            yield _of_some(group, kinds.pop((own.code, own.paths))[1], advised(own))
         for other, number in islice(kinds.values(), _MAX_FIXES - 1):
             yield _of_some(group, number, advised(other))
+        if (more := len(kinds) + 1 - _MAX_FIXES) > 0:
+            yield f"{count(more, 'more kind')} of advice on others."
 
 
 def _of_some(group: Group, number: int, text: str) -> str:

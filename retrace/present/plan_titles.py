@@ -242,6 +242,13 @@ def _to_array(advice: Advice) -> str:
     return f"pass {names(advice.paths)} as {what}{one}"
 
 
+def _placed(change: Change, advice: Advice) -> str:
+    if isinstance(advice, model.PlaceFirst) and advice.later:
+        it = "it" if len(change.paths) == 1 else "them"
+        return f"place {_what(change)} where other calls have {it}"
+    return f"place {_what(change)} before the first call"
+
+
 def _mapped(change: Change, advice: Advice) -> str:
     axes = advice.axes if isinstance(advice, model.FewMapped) else ()
     return f"few sizes of the mapped axis {names(axes)} ({change.seen} seen)"
@@ -276,6 +283,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.FewMapped, _mapped),
     (model.OneMesh, lambda change, _: f"one mesh for {_what(change)}"),
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),
+    (model.PlaceFirst, _placed),
     (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),
     (model.JitInit, lambda _, advice: _init(advice)),
     (model.InjectHyperparams, lambda _, advice: _inject(advice)),
@@ -304,7 +312,7 @@ _TITLES: dict[str, Callable[[Change], str]] = {
     "rank": lambda change: f"one number of axes for {_what(change)}",
     "dtype": lambda change: f"one dtype for {_what(change)}",
     "weak_type": lambda change: f"give {_what(change)} a dtype from the start",
-    "sharding": lambda change: f"place {_what(change)} before the first call",
+    "sharding": lambda change: f"one sharding for {_what(change)}",
     "clear": lambda _: "do not clear the caches",
     "again": lambda change: f"keep fewer programs besides {_who(change)}",
     "state": lambda change: f"pass {_who(change)} what it reads from outside",

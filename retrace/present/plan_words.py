@@ -43,7 +43,9 @@ def _sentence(proposal: Proposal) -> str:
         text = f"{text[:-1]}; this line passes it; where it is created was not seen."
     if proposal.also:
         lines = [words_of(PurePath(file).name, line) for file, line in proposal.also]
-        text = f"{text[:-1]}; the same for {listed(lines, 2)}, besides another step."
+        text = (
+            f"{text[:-1]}; do the same at {listed(lines, 2)}, where another step is needed, too."
+        )
     others = text if len(proposal.changes) > 1 else ""
     if proposal.pairs is not None:
         return _together(proposal.pairs, others)
