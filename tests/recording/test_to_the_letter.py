@@ -416,8 +416,8 @@ def test_another_number_beside_the_size_is_not_told_as_the_size(
     recording, verdicts = judge_all(program)
     (step,) = plan(recording, _of(verdicts, "train")).steps
     told = " ".join(sentence(step.proposal).split())
-    assert ("computes with the size itself" in told) == (len({*rates}) == 1)
-    assert ("if it follows from the size" in told) == (len({*rates}) > 1)
+    assert ("the size itself" in told) == (len({*rates}) == 1)
+    assert ("if it follows" in told) == (len({*rates}) > 1)
 
 
 def test_a_function_created_again_is_kept_though_another_one_is_passed_once(
@@ -472,4 +472,4 @@ def test_a_number_that_results_carry_may_become_a_leaf_of_them_too(judge_all: Ju
     for one in later:
         assert isinstance(one.fix, ToArray) and one.fix.carried
         assert one.fix.proof is Proof.MEANING
-        assert "results that carry it" in advised(one.fix)
+        assert "carry it" in advised(one.fix)
