@@ -241,12 +241,10 @@ class Content:
     def _dataclass(self, value: Any, kind: type, equality: Any) -> str | None:
         """The form of a dataclass with a generated `==`, which compares class and fields."""
         declared = defined(kind, "__dataclass_fields__")
-        if (
-            type(equality) is not FunctionType
-            or equality.__code__.co_filename != "<string>"
-            or not isinstance(declared, dict)
-        ):
+        if not isinstance(declared, dict) or not _is_generated(equality):
             return None
+        if self._hashable and not _is_generated(defined(kind, "__hash__")):
+            return None  # JAX looks it up by its own hash
         held = fields(value) or {}
         compared = [
             field.name
@@ -267,6 +265,11 @@ class Content:
             # A weak reference to the whole object may still work.
             self._depth = depth
             return None
+
+
+def _is_generated(method: object) -> bool:
+    """Whether `dataclasses` wrote a method."""
+    return type(method) is FunctionType and method.__code__.co_filename == "<string>"
 
 
 def _real(value: float) -> str:

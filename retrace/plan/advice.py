@@ -26,8 +26,9 @@ from retrace.model.advice import (
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.candidate import Candidate, omitted
+from retrace.plan.defaults import ABSENT
 from retrace.plan.edits import VALUES
-from retrace.plan.history import ABSENT, Column, History
+from retrace.plan.history import Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
 from retrace.plan.root import Root

@@ -10,14 +10,13 @@ from typing import NamedTuple, TypeAlias
 from retrace.causes import Cause
 from retrace.compare.equality import identity, placement
 from retrace.compare.tree import field_path
-from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Value, Verdict
+from retrace.model import Function, Key, Kind, Leaf, Miss, Passing, Verdict
 from retrace.model.log import OF_LOG
-from retrace.model.parts import OF_ARGUMENTS, named, passed
+from retrace.model.parts import OF_ARGUMENTS, named
+from retrace.plan.defaults import ABSENT, with_defaults
 from retrace.plan.renamed import renamed
 from retrace.plan.together import Together
 from retrace.plan.told_apart import told_apart
-
-ABSENT = "absent"
 
 
 class Part(NamedTuple):
@@ -274,22 +273,13 @@ def _fill_in_defaults(history: History) -> None:
     """Give static arguments that were left out the value of their default."""
     every = (part for cell in history.cells for part in cell)
     for part in dict.fromkeys(part for part in every if part.family in OF_ARGUMENTS):
-        values = [dict(passed(row.miss.key)).get(part.path) for row in history.rows]
-        if None not in values:
+        if (filled := with_defaults(history.rows, part.path)) is None:
             continue
-        filled = [
-            value or dict(row.miss.function.defaults).get(part.path)
-            for value, row in zip(values, history.rows, strict=True)
-        ]
-        history.first[part] = _content(filled[0])
-        for cell, value in zip(history.cells, filled, strict=True):
+        history.first[part] = filled[0]
+        for cell, content in zip(history.cells, filled, strict=True):
             cell.pop(part, None)
-            if _content(value) != history.first[part]:
-                cell[part] = _content(value)
-
-
-def _content(value: Value | None) -> Hashable:
-    return ABSENT if value is None else (value.type, value.text)
+            if content != history.first[part]:
+                cell[part] = content
 
 
 def _number_lost(history: History) -> None:

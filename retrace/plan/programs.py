@@ -13,7 +13,8 @@ from retrace.compare.tree import field_path
 from retrace.model import JSON, Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
 from retrace.model.parts import OF_ARGUMENTS, passed
-from retrace.plan.history import ABSENT, Column, History, Part
+from retrace.plan.defaults import ABSENT
+from retrace.plan.history import Column, History, Part
 from retrace.plan.replay import Mapped
 from retrace.reason.evidence import is_arrays
 from retrace.reason.held import is_below

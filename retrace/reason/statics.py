@@ -290,7 +290,10 @@ def _unused(
 def _is_one_number(change: Change) -> bool:
     """Whether both sides are the same number in two types: True and 1, 2 and 2.0."""
     truth = {"True": 1.0, "False": 0.0}
-    sides = [value and truth.get(value.text) for value in values_of(change)]
+    # `np.bool(True)` is recorded with True as its content.
+    sides = [
+        value and truth.get(value.text, truth.get(str(value.data))) for value in values_of(change)
+    ]
     old, new = (b if a is None else a for a, b in zip(sides, numbers(change), strict=True))
     return old == new
 
