@@ -21,6 +21,7 @@ from retrace.model.advice import (
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS, passed
+from retrace.plan.at_best import at_best
 from retrace.plan.bodies import (
     are_library_bodies,
     around_each,
@@ -171,7 +172,8 @@ def _take(
             candidate.programs = (number, programs)
     elif programs == number:
         return
-    candidate.at[at] = candidate.certain[at] = mapped
+    candidate.at[at] = at_best(history, column, mapped, listings)
+    candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
     if candidate.sure != "ask" and constants and (names := _passed_as_one_type(history)):

@@ -55,7 +55,7 @@ def classes(
     Values are joined if two rows that differ in nothing else have the same program, or programs
     that differ only in constants, which could be arguments.
     """
-    programs, constants = _served(history, column, listings)
+    programs, constants = served(history, column, listings)
     found = Classes()
     for first, *rest in shared(programs):
         for value in rest:
@@ -80,11 +80,9 @@ def have_own_programs(history: History, column: Column, listings: Mapping[str, L
     """
     if not any(_is_static(history, part) for part in column.parts):
         return False
-    programs, _ = _served(history, column, listings)
+    programs, _ = served(history, column, listings)
     found = list(programs.values())
-    return any(
-        _are_apart(one, other) for at, one in enumerate(found) for other in found[at + 1 :]
-    )
+    return any(are_apart(one, other) for at, one in enumerate(found) for other in found[at + 1 :])
 
 
 def _is_static(history: History, part: Part) -> bool:
@@ -95,7 +93,7 @@ def _is_static(history: History, part: Part) -> bool:
     return part.family != "signature"
 
 
-def _served(
+def served(
     history: History, column: Column, listings: Mapping[str, Listing]
 ) -> tuple[dict[int, dict[Hashable, set[int]]], bool]:
     """The programs of each value, by what else varies, and whether constants differ."""
@@ -227,7 +225,7 @@ def _join_unseen(
     for position, value in enumerate(tops):
         for other in tops[:position][:_MAX_COMPARED]:
             mine, theirs = programs[value], programs[found.of(other)]
-            if _are_apart(mine, theirs):
+            if are_apart(mine, theirs):
                 continue
             if _passable(first[other], first[value]):
                 found.join(other, value)
@@ -267,7 +265,7 @@ def _join_passed(
             continue
         pair = column.values[row], column.values[known[near.id]]
         one, other = sorted(map(found.of, pair))
-        if one != other and not _are_apart(programs[one], programs[other]):
+        if one != other and not are_apart(programs[one], programs[other]):
             found.join(one, other)
             for place, own in programs[other].items():
                 programs[one].setdefault(place, set()).update(own)
@@ -285,14 +283,14 @@ def _join_constants(found: Classes, programs: Mapping[int, dict[Hashable, set[in
             one, two = found.of(value), found.of(other)
             if one == two or one not in joined or two not in joined:
                 continue
-            if not _are_apart(programs[one], programs[two]):
+            if not are_apart(programs[one], programs[two]):
                 low, high = sorted((one, two))
                 found.join(low, high)
                 for place, own in programs[high].items():
                     programs[low].setdefault(place, set()).update(own)
 
 
-def _are_apart(one: Mapping[Hashable, set[int]], other: Mapping[Hashable, set[int]]) -> bool:
+def are_apart(one: Mapping[Hashable, set[int]], other: Mapping[Hashable, set[int]]) -> bool:
     """Whether the two values had different programs while everything else was equal."""
     return any(one[place].isdisjoint(other[place]) for place in one.keys() & other)
 
@@ -320,7 +318,7 @@ def _join_alike(
             continue
         first = tops.setdefault(held, value)
         mine, theirs = programs[value], programs[first]
-        if first != value and not _are_apart(mine, theirs):
+        if first != value and not are_apart(mine, theirs):
             found.join(first, value)
             joined = True
     return joined

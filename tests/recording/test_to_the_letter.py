@@ -10,6 +10,7 @@ Each is the smallest form of a program in which the advice was followed to the l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,12 @@ from retrace.model.advice import (
     LeaveOutValue,
     OneSharding,
     OneStructure,
+    OneType,
     PadShape,
     PlaceFirst,
     Proof,
     ReuseObject,
+    ToArgument,
     ToArray,
 )
 from retrace.plan.order import plan
@@ -473,3 +476,67 @@ def test_a_number_that_results_carry_may_become_a_leaf_of_them_too(judge_all: Ju
         assert isinstance(one.fix, ToArray) and one.fix.carried
         assert one.fix.proof is Proof.MEANING
         assert "carry it" in advised(one.fix)
+
+
+@pytest.mark.parametrize(
+    "calls", [((5, 1.5), (6, 2.5), (6, 3.5)), ((5, 1.5), (5, 2.5), (6, 3.5))]
+)
+def test_a_size_that_changed_along_with_a_number_is_left_over(
+    judge_all: JudgeAll, calls: tuple[tuple[int, float], ...]
+) -> None:
+    """Once the number is passed, only the size tells the two programs that remain apart."""
+    step = jax.jit(lambda x, n: (x * n).sum(), static_argnames="n")
+
+    def run(function: Any) -> None:
+        for size, n in calls:
+            function(np.ones(size, np.float32), n=n)
+
+    recording, verdicts = judge_all(lambda: run(step))
+    first, second = plan(recording, _of(verdicts, "<lambda>")).steps
+    assert isinstance(first.proposal.advice, ToArray | ToArgument)
+    assert first.left.calls.low == first.left.calls.high == 2
+    assert second.proposal.sizes is not None
+    assert (second.left.calls.low, second.left.calls.high) == (1, 2)
+    run(passed := jax.jit(lambda x, n: (x * n).sum()))
+    assert passed._cache_size() == 2
+
+
+def test_an_object_that_is_equal_under_another_hash_is_another_key(judge_all: JudgeAll) -> None:
+    @dataclass
+    class Config:
+        limit: float = 0.2
+        __hash__ = object.__hash__
+
+    jitted = jax.jit(lambda config, x: x * config.limit, static_argnums=0)
+    kept = [Config() for _ in range(3)]
+    _, verdicts = judge_all(lambda: [jitted(config, ones) for config in kept])
+    found = _of(verdicts, "<lambda>")
+    if len(found) == 1:
+        pytest.skip("this JAX, as 0.10, asks for no hash of them")
+    for one in found[1:]:
+        assert one.cause is Cause.STATIC_ARGUMENT_CHANGED and one.avoidable == "yes"
+        assert isinstance(one.fix, CompareByValue)
+
+
+def test_a_function_created_again_beside_its_default_is_one_step(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="reduce")
+    def metric(x: Any, reduce: Any = jnp.mean) -> Any:
+        return reduce(x)
+
+    def program() -> None:
+        metric(ones)
+        for _ in range(3):
+            metric(ones, reduce=lambda x: jnp.max(x))
+
+    recording, verdicts = judge_all(program)
+    steps = plan(recording, _of(verdicts, "metric")).steps
+    (step,) = [one for one in steps if isinstance(one.proposal.advice, ReuseObject)]
+    assert step.gone.calls.low == step.gone.calls.high == 2
+
+
+def test_one_truth_in_two_types_is_one_type(judge_all: JudgeAll) -> None:
+    """`if` on what is no longer static raises, though the program is the same."""
+    jitted = jax.jit(lambda x, flag: x if flag else -x, static_argnums=1)
+    _, verdicts = judge_all(lambda: [jitted(ones, flag) for flag in (True, np.bool_(True))])
+    *_, later = _of(verdicts, "<lambda>")
+    assert isinstance(later.fix, OneType) and later.fix.type == "bool"
