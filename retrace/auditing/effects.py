@@ -1,17 +1,18 @@
 """Finds side effects of a function from its bytecode, without running it.
 
 A function that writes globals, cells, files, or attributes or containers of others when traced
-would write them again when traced again. One that reads the clock gives a different program each
-time.
+would write them again when traced again.
 """
 
 from __future__ import annotations
 
 import dis
+import weakref
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from random import Random
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +22,8 @@ from retrace.auditing.places import values
 from retrace.auditing.reading import codes
 from retrace.auditing.stack import Call, Place, called, walk
 from retrace.capture.interpreter import BYTECODE, lacks
-from retrace.capture.notebook_cells import shown
-from retrace.capture.objects import attributes_of, defined, kind_of, package
+from retrace.capture.objects import attributes_of, defined, derives, kind_of, package
 from retrace.capture.place import Owner, owner
-from retrace.model import Source
 
 _WRITING = frozenset(
     (
@@ -45,15 +44,21 @@ _STORES = {
     "STORE_SLICE": 3,
 }
 """Instructions that write into an object, and the object's depth on the stack."""
-_WRITING_BUILTINS = frozenset(("next", "setattr", "delattr"))
+_CREATING = ("__new__", "__init__", "__post_init__")
+_ENTERING = ("__enter__", "__exit__")
+_WRITING_BUILTINS = frozenset(("setattr", "delattr"))
 _IN_PLACE = "in place"
 """Instead of a method name: an operator such as `+=`, which changes mutable objects."""
+_ADVANCED = "next"
+"""Instead of a method name: `next`, which changes an iterator, but no container."""
 _OUTWARD = "outward"
 """Instead of a method name: a call that acts outside the program."""
+_PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)
 _WRITING_FUNCTIONS = {
     "_heapq": None,
     "heapq": None,
+    "_struct": frozenset(("pack_into",)),
     "_bisect": frozenset(("insort", "insort_left", "insort_right")),
     "_operator": frozenset(("setitem", "delitem", "iadd", "iconcat", "ior", "iand", "imul")),
     "random": frozenset(("shuffle",)),
@@ -63,16 +68,6 @@ _WRITING_FUNCTIONS = {
 _MAX_DEPTH = 3
 _IMMUTABLE_PACKAGES = ("jax", "jaxlib", "optax", "flax", "equinox", "haiku", "chex")
 """Packages whose `update`, `set` and `add` return a new object."""
-_CHANGING = {
-    "time": None,
-    "random": None,
-    "secrets": None,
-    "uuid": frozenset(("uuid1", "uuid4")),
-    "datetime": frozenset(("now", "utcnow", "today")),
-    "os": frozenset(("urandom", "getrandom", "times")),
-    "numpy.random": None,
-}
-"""Functions that return a different value each time, by module; None means all."""
 
 
 class Effect(NamedTuple):
@@ -93,16 +88,48 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
     if lacks(BYTECODE):
         return None
     for function, receiver in functions:
-        code: CodeType = function.__code__
-        for place, method in _written(code, function, receiver, {}, 0):
-            if method == _OUTWARD:
-                return Effect(str(place), is_call=True)
-            if method is None or _is_changed_by(values(place, function, receiver), method):
-                return Effect(str(place))
+        if (found := _effect(function, receiver)) is not None:
+            return found
         for place, value in outside_values(function, receiver):
-            if defined(kind_of(value), "__next__") is not None:
+            if _is_iterator(value):
                 return Effect(str(place))  # reading an iterator or a file advances it
+    for function, receiver in _called_by_python(functions):
+        if found := _effect(function, receiver, creates=derives(kind_of(receiver), type)):
+            return found
     return None
+
+
+def _effect(function: FunctionType, receiver: Any, *, creates: bool = False) -> Effect | None:
+    """The first side effect of one function; `creates` if its receiver is the class of it."""
+    for place, method in _written(function.__code__, function, receiver, {}, 0):
+        if method == _OUTWARD:
+            return Effect(str(place), is_call=True)
+        if method is None and creates and place.source == "self":
+            continue  # an attribute of the new object
+        if method is None or _is_changed_by(values(place, function, receiver), method):
+            return Effect(str(place))
+    return None
+
+
+def _called_by_python(functions: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """The methods of the user's classes by which objects are created, and a `with` is entered.
+
+    Each with the object, or with the class of which one is created.
+    """
+    seen: set[int] = set()
+    for function, receiver in functions:
+        for _, value in outside_values(function, receiver):
+            is_class = derives(kind_of(value), type)
+            kind = value if is_class else kind_of(value)
+            for name in _CREATING + _ENTERING if is_class else _ENTERING:
+                method = defined(kind, name)
+                if (
+                    type(method) is FunctionType
+                    and id(method) not in seen
+                    and owner(method.__code__.co_filename) is Owner.USER
+                ):
+                    seen.add(id(method))
+                    yield method, value
 
 
 def kept_by(functions: tuple[tuple[Any, Any], ...]) -> str | None:
@@ -137,17 +164,6 @@ def outside_values(function: FunctionType, receiver: Any) -> Iterator[tuple[Plac
                     seen.add(place)
                     for value in values(place, function, receiver):
                         yield place, value
-
-
-def changing(functions: list[tuple[Any, Any]]) -> tuple[Source, ...]:
-    """Where functions call something that returns a different value each time."""
-    found: dict[Source, None] = {}
-    for function, _ in functions:
-        code: CodeType = function.__code__
-        for place, line in _called(code):
-            if any(map(_changes, values(place, function))):
-                found[Source(f"{place}()", shown(code.co_filename), line)] = None
-    return tuple(found)[:8]
 
 
 def _written(
@@ -215,13 +231,16 @@ def _written_by(
     outside = [place for place in call.arguments if place is not None and place.is_outside]
     texts = [place.name for place in call.arguments if place and place.source == "constant"]
     if callee.source == "builtin":
-        if callee.name in _WRITING_BUILTINS and outside:
-            named = texts[:1] if callee.name != "next" else ()
-            yield outside[0].step(*named), None
+        if callee.name == "next" and outside:
+            yield outside[0], _ADVANCED
+        elif callee.name in _WRITING_BUILTINS and outside:
+            yield outside[0].step(*texts[:1]), None
         elif acts(None, callee.name, texts, unclear=_is_unclear(call)):
             yield callee, _OUTWARD
         return
+    yield from _put_out(call)
     for value in values(callee, function, receiver):
+        value = value.func if type(value) is partial else value
         if type(own := defined(kind_of(value), "__call__")) is FunctionType:
             # A callable object, perhaps of a library, may count its calls.
             if package(kind_of(value)) not in ("jax", "jaxlib"):
@@ -230,9 +249,18 @@ def _written_by(
             yield callee, _OUTWARD
         elif type(value) is FunctionType:
             yield from _written_in(value, call, depth)
+        elif call.receiver is None and _writes_own(value):
+            yield callee, None
         elif outside and _writes_arguments(value):
             named = texts[:1] if getattr(value, "__name__", None) == "__setattr__" else ()
             yield outside[0].step(*named), None
+
+
+def _put_out(call: Call) -> Iterator[tuple[Place, str | None]]:
+    """What NumPy writes into: `np.add(a, b, out=total)`."""
+    named = dict(zip(reversed(call.keywords), reversed(call.arguments), strict=False))
+    if (into := named.get("out")) is not None and into.is_outside:
+        yield into, _IN_PLACE
 
 
 def _is_unclear(call: Call) -> bool:
@@ -286,26 +314,31 @@ def _writes_arguments(value: Any) -> bool:
     return names is None or name in names
 
 
+def _writes_own(value: Any) -> bool:
+    """Whether it is a method such as `log.append`, kept under a name of its own."""
+    of = value.__self__ if isinstance(value, BuiltinMethodType) else None
+    return of is not None and _is_changed_by([of], value.__name__) and value.__name__ in _WRITING
+
+
 def _top(stack: list[Place | None], depth: int) -> Place | None:
     place = stack[-depth] if len(stack) >= depth else None
     return place if place is not None and place.is_outside else None
-
-
-def _called(code: CodeType) -> Iterator[tuple[Place, int]]:
-    for inner in codes(code):
-        for instruction, stack in walk(inner, has_receiver=False):
-            at = instruction.positions and instruction.positions.lineno
-            if instruction.opname.startswith("CALL") and at:
-                for place in stack:
-                    if place is not None and place.source in ("global", "cell"):
-                        yield place, at
 
 
 def _is_changed_by(found: list[Any], method: str, depth: int = 0) -> bool:
     """Whether a method such as `append` or `update` changes one of these objects."""
     if method == _IN_PLACE:
         return any(isinstance(value, _MUTABLE) for value in found)
+    if method == _ADVANCED:
+        return any(map(_is_iterator, found))
     return any(_changes_itself(value, method, depth) for value in found)
+
+
+def _is_iterator(value: Any) -> bool:
+    """Whether reading it advances it. The class of a weak proxy has every method."""
+    return (
+        not derives(kind := kind_of(value), *_PROXIES) and defined(kind, "__next__") is not None
+    )
 
 
 def _changes_itself(value: Any, method: str, depth: int) -> bool:
@@ -330,20 +363,3 @@ def _changes_itself(value: Any, method: str, depth: int) -> bool:
         )
         for place, by in written
     )
-
-
-def _changes(value: Any) -> bool:
-    """Whether it is a function that returns a different value each time."""
-    name = getattr(value, "__name__", None)
-    module = getattr(value, "__module__", None)
-    if isinstance(value, MethodType | type(len)) and module is None:
-        owner_ = getattr(value, "__self__", None)
-        module = owner_.__module__ if isinstance(owner_, type) else kind_of(owner_).__module__
-    if type(value) is MethodType:
-        module = kind_of(value.__self__).__module__
-    if (of := getattr(value, "__objclass__", None)) is not None:
-        module = of.__module__.strip("_")  # a method of a class written in C
-    if str(module).startswith("numpy.random"):
-        module = "numpy.random"
-    names = _CHANGING.get(str(module), ())
-    return name is not None and (names is None or name in names)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from retrace.auditing import library_contexts
 from retrace.auditing.comparison import compared
-from retrace.auditing.effects import Effect, changing, effect
+from retrace.auditing.each_time import changing
+from retrace.auditing.effects import Effect, effect
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.own_values import of_context, of_thread
 from retrace.auditing.places import values

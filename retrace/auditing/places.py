@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
+import numpy as np
+
 from retrace.auditing.stack import ELEMENT, Place
 from retrace.capture.objects import attributes_of, defined, derives, kind_of
 from retrace.jax_internals.listed import is_listed
@@ -58,6 +60,8 @@ def _elements(value: Any) -> list[Any]:
         held = plain.values(value)
     elif is_listed(kind, _CONTAINERS):
         held = cast(Iterable[Any], value)
+    elif derives(kind, np.ndarray):
+        held = (value,)  # a view is of the same memory
     else:
         return []
     # Copied: another thread may change it meanwhile.
@@ -71,5 +75,7 @@ def _attribute(value: Any, name: str) -> Any:
         held = cast(dict[str, Any], object.__getattribute__(value, "__dict__"))
     if name in held:
         return held[name]
+    if name == "__dict__" and held:
+        return held
     found = defined(value if derives(kind, type) else kind, name)
     return _MISSING if found is None else found

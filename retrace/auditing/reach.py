@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import gc
+import hashlib
 import sys
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 from random import Random
-from types import FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -42,6 +44,7 @@ _INSIDE = ("builtins", "functools")
 _SCALARS = frozenset(map(id, (bool, int, float, complex, str, type(None))))
 """By `id`: a metaclass may define how its classes compare."""
 _SEQUENCES: tuple[Any, ...] = (list, tuple, deque)
+_BYTES: tuple[Any, ...] = (bytearray, array)
 _GENERATORS = (Random, np.random.Generator, np.random.RandomState)
 _CACHE = type(functools.lru_cache(lambda: None))
 _Mark: TypeAlias = tuple[object, object]
@@ -141,10 +144,10 @@ class Reach:
             )
         if not is_class and _is_users(kind):
             self._visit(str(own(kind, "__name__")), kind)
-            called = next((d["__call__"] for d in mro_attributes(kind) if "__call__" in d), None)
-            if type(called) is FunctionType:
-                self._visit(name, called)
-        if is_class or derives(kind, dict, *_SEQUENCES) or _is_users(kind):
+        if is_class and _is_users(value):
+            # Python itself calls some: to enter a `with`, to format, to look up what is missing.
+            self._waiting.extend((name, method) for method in _methods(value))
+        if is_class or derives(kind, dict, *_SEQUENCES, *_BYTES) or _is_users(kind):
             self._states.append((name, value, _state(value)))
             self._waiting.extend((name + part, inner) for part, inner in _parts(value))
 
@@ -153,6 +156,8 @@ def _through(value: Any, kind: type) -> list[Any] | None:
     """What is reached by calling, unwrapping or reading something; None if it is no wrapper."""
     if kind is MethodType:
         return [value.__self__, value.__func__]
+    if kind is BuiltinMethodType and type(value.__self__) is not ModuleType:
+        return [value.__self__]  # `log.append`
     if kind is functools.partial:
         return [value.func, *value.args, *value.keywords.values()]
     if kind is ContextVar:
@@ -200,8 +205,20 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif (base := next((one for one in _SEQUENCES if derives(kind, one)), None)) is not None:
         items = list(base.__iter__(value))[:_MAX_ITEMS]
         yield from ((f"[{place}]", item) for place, item in enumerate(items))
+    elif derives(kind, *_BYTES):
+        yield "", hashlib.sha256(value).hexdigest()
     if _is_users(kind):
         yield from ((f".{key}", item) for key, item in (fields(value) or {}).items())
+
+
+def _methods(kind: type) -> Iterator[FunctionType]:
+    """The functions that a class defines, those of its properties included."""
+    for value in list(own(kind, "__dict__").values()):
+        if type(value) is property:
+            held = [value.fget, value.fset, value.fdel]
+        else:
+            held = [value.__func__ if type(value) in (staticmethod, classmethod) else value]
+        yield from (one for one in held if type(one) is FunctionType)
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:

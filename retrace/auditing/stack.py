@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple, cast
 
-_PASSING_THROUGH = frozenset(("vars", "enumerate", "zip", "reversed", "iter"))
+_PASSING_THROUGH = frozenset(("vars", "enumerate", "zip", "reversed", "iter", "memoryview"))
 """Functions whose result gives access to their argument."""
 _NAMED = ("next", "setattr", "delattr", "open", "globals", "breakpoint", "input")
 _BUILTINS = frozenset(_NAMED) | _PASSING_THROUGH
@@ -138,6 +138,11 @@ def _derived(instruction: dis.Instruction, stack: list[Place | None]) -> bool:
         if stack:
             is_known = container is not None and container.is_outside
             stack[-1] = container.step(ELEMENT) if container is not None and is_known else None
+    elif kind == "BINARY_SLICE":
+        container = stack[-3] if len(stack) > 2 else None
+        _grow(stack, instruction)
+        if stack and container is not None and container.is_outside:
+            stack[-1] = container.step(ELEMENT)  # of an array, a view
     elif kind == "FOR_ITER":
         _grow(stack, instruction)
         if stack and top is not None and from_outside:
@@ -200,8 +205,11 @@ def _result_place(call: Call) -> Place | None:
         if callee.name == "globals":
             return Place("global", "globals()")
         first = call.arguments[0] if call.arguments else None
-        leads = callee.name in _PASSING_THROUGH and first is not None and first.is_outside
-        return first if leads else None
+        if first is None or not first.is_outside:
+            return None
+        if callee.name == "next":
+            return first.step(ELEMENT)
+        return first if callee.name in _PASSING_THROUGH else None
     if call.receiver is not None and (steps := _VIEWS.get(callee.steps[-1])) is not None:
         return call.receiver.step(*steps)
     return None

@@ -20,6 +20,7 @@ import logging
 import sys
 import tempfile
 import types
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -535,3 +536,23 @@ def a_function_first_traced_inside_another() -> Iterator[Any]:
     jax.jit(lambda x: inner(x) + 1)(x)  # gone with its program
     yield lambda: inner(x)
     it.k = 2.0
+
+
+@stale
+def the_first_of_a_container() -> Iterator[Any]:
+    rates = {"a": 1.0}
+    f = jax.jit(lambda x: x * next(iter(rates.values())))
+    yield lambda: f(x)
+    rates["a"] = 2.0
+
+
+@stale
+def behind_a_weak_proxy() -> Iterator[Any]:
+    class Config:
+        rate = 1.0
+
+    config = Config()
+    proxy = weakref.proxy(config)
+    f = jax.jit(lambda x: x * proxy.rate)
+    yield lambda: (config, f(x))[1]
+    config.rate = 2.0

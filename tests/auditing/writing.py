@@ -13,6 +13,7 @@ import logging
 import operator
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -90,8 +91,102 @@ folder = Path()
 
 def state() -> str:
     files = [(p.name, p.is_dir() or p.read_bytes()) for p in sorted(folder.iterdir())]
-    objects = (counter.calls, behind.calls, frozen, rows.held, holder)
+    objects = (counter.calls, Made.number, behind.calls, frozen, rows.held, holder)
     return str((kept, order, buffer, objects, number_of_traces, files))
+
+
+class Entered:
+    """Counts how often a `with` begins."""
+
+    def __enter__(self) -> None:
+        kept["log"].append("entered")
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Registered:
+    """Each object is in a list of its class."""
+
+    objects = kept["rows"]
+
+    def __init__(self) -> None:
+        self.objects.append({"n": 1})
+        self.own: list[int] = []
+        self.own.append(1)
+
+
+append = kept["log"].append
+append_one = functools.partial(append, 1)
+
+
+class Made:
+    """Counts its instances."""
+
+    number = 0
+
+    def __init__(self) -> None:
+        Made.number += 1
+
+
+@writing
+def by_a_class_of_its_instances(x: Any) -> Any:
+    Made()
+    return x
+
+
+@writing
+def by_entering(x: Any) -> Any:
+    with Entered():
+        return x * 2
+
+
+@writing
+def by_an_object_that_is_created(x: Any) -> Any:
+    Registered()
+    return x
+
+
+@writing
+def by_a_method_under_its_own_name(x: Any) -> Any:
+    append(x.shape)
+    return x
+
+
+@writing
+def by_a_partial_of_a_method(x: Any) -> Any:
+    append_one()
+    return x
+
+
+@writing
+def by_numpy(x: Any) -> Any:
+    np.add(buffer, 1, out=buffer)
+    return x
+
+
+@writing
+def by_a_view(x: Any) -> Any:
+    view = buffer[:1]
+    view += 1
+    return x
+
+
+@writing
+def by_packing(x: Any) -> Any:
+    struct.pack_into("d", buffer, 0, 3.0)
+    return x
+
+
+@writing
+def by_a_memoryview(x: Any) -> Any:
+    memoryview(buffer)[0] = 4.0
+    return x
+
+
+@writing
+def by_attributes_as_a_dict(x: Any) -> Any:
+    holder.__dict__.update(n=7)
+    return x
 
 
 def counts(into: dict[str, int]) -> None:
@@ -374,20 +469,6 @@ def by_a_hook() -> Any:
     return function, lambda: hooked["n"]
 
 
-@unseen
-def by_a_class_of_its_instances() -> Any:
-    class Dense:
-        made = 0
-
-        def __init__(self) -> None:
-            Dense.made += 1
-
-        def __call__(self, x: Any) -> Any:
-            return x * 6
-
-    return lambda x: Dense()(x), lambda: Dense.made
-
-
 def nth(seen: list[int] = []) -> list[int]:  # noqa: B006
     seen.append(1)
     return seen
@@ -441,3 +522,29 @@ def in_a_method_that_is_jitted() -> Any:
 
     model = Model()
     return lambda x: model.go(x) + 1, lambda: len(seen)
+
+
+@unseen
+def by_what_python_calls() -> Any:
+    seen: list[int] = []
+
+    class Scale:
+        def __format__(self, spec: str) -> str:
+            seen.append(1)
+            return "2"
+
+    scale = Scale()
+    return lambda x: x * float(f"{scale}"), lambda: len(seen)
+
+
+@unseen
+def in_bytes() -> Any:
+    seen = bytearray(1)
+
+    class Counted:
+        def __getattr__(self, name: str) -> float:
+            seen[0] += 1
+            return 2.0
+
+    counted = Counted()
+    return lambda x: x * counted.rate, lambda: seen[0]
