@@ -18,6 +18,7 @@ from retrace.model.advice import (
     LeaveOutArray,
     LeaveOutValue,
     OneDtype,
+    OneKeyType,
     OneStructure,
     Proof,
     ReuseObject,
@@ -123,7 +124,10 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     own = outermost(verdicts)
     changes = tuple(_change(member, own, reach) for member in members)
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
-    advised = _advised(members, [v for v in own if not about or v.cause in about], reach)
+    # A typed key has one axis fewer than a raw one, which comes first as a cause.
+    of_keys = [v for v in own if isinstance(v.fix, OneKeyType)]
+    told = [v for v in own if not about or v.cause in about or v in of_keys]
+    advised = _advised(members, told, reach)
     if isinstance(advised, OneDtype):
         advised = _with_all_dtypes(
             advised, own, [c for member in members for c in reach.columns(member)]

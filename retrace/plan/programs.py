@@ -24,6 +24,8 @@ from retrace.reason.values import is_amount
 _MAX_COMPARED = 8
 """Maximum number of different programs of a column that are compared with a new one."""
 
+_NONE = ("None", (), None)
+"""What the table of a function's misses has for None."""
 _SERVED = ("identical", "constants-only")
 
 
@@ -89,7 +91,8 @@ def _is_static(history: History, part: Part) -> bool:
     """Whether the part of a column is more than an array that some calls omit."""
     if part.family == "tree":
         values = {history.value(row, part) for row in range(len(history.rows))}
-        return not values <= {ABSENT, "present"}
+        # The same as None, which other calls pass instead.
+        return not all(one in (ABSENT, "present", _NONE) for one in values)
     return part.family != "signature"
 
 

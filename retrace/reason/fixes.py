@@ -20,6 +20,7 @@ from retrace.model.advice import (
     LibraryPasses,
     LoopInProgram,
     OfFunction,
+    OneKeyType,
     PassDecision,
     PrintOutside,
     Proof,
@@ -175,7 +176,7 @@ def _with_others(advised: Advice, others: list[Change]) -> Advice:
         (change.path, change.component.value)
         for change in others
         if change.path is not None
-        and not (isinstance(advised, FewMapped) and change.path in advised.paths)
+        and not (isinstance(advised, FewMapped | OneKeyType) and change.path in advised.paths)
         and (
             change.component not in OF_VALUES
             or not {change.path, _argument(change)} & {*advised.paths}

@@ -31,6 +31,7 @@ from retrace.model.advice import (
     JitForEach,
     JitOnce,
     LeaveOutValue,
+    OneKeyType,
     OneSharding,
     OneStructure,
     OneType,
@@ -540,3 +541,30 @@ def test_one_truth_in_two_types_is_one_type(judge_all: JudgeAll) -> None:
     _, verdicts = judge_all(lambda: [jitted(ones, flag) for flag in (True, np.bool_(True))])
     *_, later = _of(verdicts, "<lambda>")
     assert isinstance(later.fix, OneType) and later.fix.type == "bool"
+
+
+def test_a_raw_key_in_place_of_a_typed_one_is_one_step(judge_all: JudgeAll) -> None:
+    draw = jax.jit(lambda key: jax.random.normal(key, 3))
+    keys = (jax.random.key(1), jax.random.PRNGKey(1))
+    recording, verdicts = judge_all(lambda: [draw(key) for key in keys])
+    assert np.array_equal(*map(draw, keys))
+    (step,) = plan(recording, _of(verdicts, "<lambda>")).steps
+    assert isinstance(step.proposal.advice, OneKeyType) and not step.proposal.advice.others
+    assert step.gone.calls.low == 1
+
+
+def test_an_array_that_some_calls_omit_and_others_give_as_none_is_one_step(
+    judge_all: JudgeAll,
+) -> None:
+    @jax.jit
+    def total(x: Any, mask: Any = None) -> Any:
+        return (x if mask is None else x * mask).sum()
+
+    def program() -> None:
+        total(ones, mask=None)
+        total(ones, mask=ones)
+        total(ones)
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, _of(verdicts, "total")).steps
+    assert step.sure == "ask" and step.gone.calls.high == 2
