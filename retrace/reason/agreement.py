@@ -52,7 +52,7 @@ from retrace.reason.objects import (
 from retrace.reason.remade import jit_for_remade, remade_with
 from retrace.reason.rules import in_key
 from retrace.reason.statics import OF_TYPES
-from retrace.reason.traits import looks_equal
+from retrace.reason.traits import is_explained_beside, looks_equal
 from retrace.reason.weak import proved_for_all
 
 Rule: TypeAlias = Callable[[list[Verdict]], None]
@@ -240,6 +240,7 @@ def _unify_functions(history: list[Verdict]) -> None:
         for one in history
         if not any(map(_is_of_program, one.changes))
         and one.program_change not in (None, "identical")
+        and not any(is_explained_beside(each, one.changes) for each in one.changes)
     ]
     for path, change in differing_values(others).items():
         if path not in held and is_function(change):

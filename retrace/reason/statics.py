@@ -48,7 +48,7 @@ from retrace.reason.evidence import (
 )
 from retrace.reason.fields import field_changes, held_arrays, held_functions, holds_itself
 from retrace.reason.program import numbers
-from retrace.reason.traits import is_remade, looks_equal, looks_the_same
+from retrace.reason.traits import is_explained_beside, is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
 
 _Change = TypeVar("_Change", bound=Change)
@@ -218,6 +218,8 @@ OF_TYPES = {Component.WEAK_TYPE, Component.DTYPE, Component.SHAPE}
 def _differs_by(change: Change, evidence: Evidence) -> bool:
     """Whether the programs differ, and what changed elsewhere does not explain it."""
     if not _differs(evidence) or OF_TYPES & {*evidence.components}:
+        return False
+    if is_explained_beside(change, evidence.changes):
         return False
     program = evidence.program
     if program is None or program.kind != "constants-only":

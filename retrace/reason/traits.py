@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from retrace.causes import OF_FUNCTION, Cause
 from retrace.compare.equality import remade, same_content
@@ -298,6 +299,13 @@ def looks_equal(change: Change) -> bool:
         return False
     old, new = map(_content, values_of(change))
     return old == new is not None
+
+
+def is_explained_beside(change: Change, changes: Iterable[Change]) -> bool:
+    """Whether a value looks the same while another one does not, which may be why."""
+    return looks_the_same(change) and any(
+        any(values_of(one)) and not looks_the_same(one) for one in changes if one is not change
+    )
 
 
 def looks_the_same(change: Change) -> bool:

@@ -82,7 +82,7 @@ class Rows:
 
 kept: dict[str, Any] = {"n": 0, "rows": [{"n": 0}], "heap": [], "log": []}
 order = [1, 2, 3, 4, 5, 6, 7, 8]
-buffer = np.zeros(3)
+buffer, packed = np.zeros(3), bytearray(8)
 counter, frozen, rows, holder = Counter(), Frozen(), Rows(), types.SimpleNamespace(n=0)
 behind = Checked()
 number_of_traces = 0
@@ -92,7 +92,7 @@ folder = Path()
 def state() -> str:
     files = [(p.name, p.is_dir() or p.read_bytes()) for p in sorted(folder.iterdir())]
     objects = (counter.calls, Made.number, behind.calls, frozen, rows.held, holder)
-    return str((kept, order, buffer, objects, number_of_traces, files))
+    return str((kept, order, buffer, packed, objects, number_of_traces, files))
 
 
 class Entered:
@@ -173,13 +173,13 @@ def by_a_view(x: Any) -> Any:
 
 @writing
 def by_packing(x: Any) -> Any:
-    struct.pack_into("d", buffer, 0, 3.0)
+    struct.pack_into("d", packed, 0, 3.0)
     return x
 
 
 @writing
 def by_a_memoryview(x: Any) -> Any:
-    memoryview(buffer)[0] = 4.0
+    memoryview(packed)[0] = 4
     return x
 
 
