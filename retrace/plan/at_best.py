@@ -40,6 +40,8 @@ def at_best(
 def _may_be_one(history: History, column: Column, one: int, other: int) -> bool:
     """Whether two values look the same, or differ only in Python numbers."""
     misses = [history.rows[column.values.index(value)].miss for value in (one, other)]
+    if len({miss.program and miss.program.arrays for miss in misses}) > 1:
+        return False  # arrays in them are not read: the programs show which ones they captured
     for part in column.parts:
         old, new = (value_at(miss, part) for miss in misses)
         if old is None or new is None or old.type != new.type:

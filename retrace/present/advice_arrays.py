@@ -154,7 +154,7 @@ def _structure(advice: model.OneStructure, who: str) -> str:
         case "omitted" | "none":
             means = "where it is omitted" if advice.way == "omitted" else "in place of None"
             what = "array" if not advice.number else "Python number"
-            such = "zeros or a mask of ones" if not advice.number else "0.0 (other calls pass one)"
+            such = "0.0 (other calls pass one)" if advice.number else "zeros or a mask of ones"
             return (
                 f"if some {what} for {who} gives what None gives, such as {such}, pass that "
                 f"{means}; otherwise leave it: each has its own program"

@@ -103,7 +103,7 @@ def test_a_line_that_needs_the_same_and_more_is_named_with_it(judge_all: JudgeAl
     }
     assert told["a",].line == alone
     assert told["a",].also == ((__file__, both),)
-    assert f"the same for test_plan_places.py:{both}" in sentence(told["a",])
+    assert f"same at test_plan_places.py:{both}" in sentence(told["a",])
     assert (told["b",].line, told["b",].also) == (both, ())
 
 
