@@ -595,3 +595,10 @@ def test_a_function_that_looks_the_same_is_not_blamed_beside_another_number(
     _, verdicts = judge_all(program)
     *_, later = _of(verdicts, "<lambda>")
     assert isinstance(later.fix, ReuseObject) and later.fix.proof is Proof.MEANING
+
+
+def test_a_number_with_a_program_of_its_own_is_not_passed(judge_all: JudgeAll) -> None:
+    step = jax.jit(lambda x, n: x * n if n < 3 else x.sum(), static_argnames="n")
+    recording, verdicts = judge_all(lambda: [step(ones, n=n) for n in (1.5, 2.5, 5.0)])
+    (passed, *_) = plan(recording, _of(verdicts, "<lambda>")).steps
+    assert passed.gone.calls.low == passed.gone.calls.high == 1
