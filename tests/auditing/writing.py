@@ -135,6 +135,12 @@ def by_a_class_of_its_instances(x: Any) -> Any:
 
 
 @writing
+def by_the_first_of_a_container(x: Any) -> Any:
+    next(iter(kept["rows"]))["n"] += 1
+    return x
+
+
+@writing
 def by_entering(x: Any) -> Any:
     with Entered():
         return x * 2
@@ -548,3 +554,10 @@ def in_bytes() -> Any:
 
     counted = Counted()
     return lambda x: x * counted.rate, lambda: seen[0]
+
+
+@unseen
+def by_a_method_that_is_mapped() -> Any:
+    seen: list[int] = []
+    append = seen.append
+    return lambda x: x * len([*map(append, (1,))]), lambda: len(seen)
