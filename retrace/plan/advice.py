@@ -125,8 +125,7 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     changes = tuple(_change(member, own, reach) for member in members)
     about = frozenset[Cause]().union(*(CAUSES.get(m.family, frozenset()) for m in members))
     # A typed key has one axis fewer than a raw one, which comes first as a cause.
-    of_keys = [v for v in own if isinstance(v.fix, OneKeyType)]
-    told = [v for v in own if not about or v.cause in about or v in of_keys]
+    told = [v for v in own if not about or v.cause in about or isinstance(v.fix, OneKeyType)]
     advised = _advised(members, told, reach)
     if isinstance(advised, OneDtype):
         advised = _with_all_dtypes(

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from retrace.compare.values import Difference, differences
-from retrace.model import Listing
+from retrace.model import Miss
 from retrace.plan.edits import VALUES
 from retrace.plan.history import Column, History
-from retrace.plan.programs import are_apart, served, value_at
+from retrace.plan.programs import are_apart, value_at
 from retrace.plan.replay import Mapped
+
+_MAX_COMPARED = 8
+"""Maximum number of values that each is compared with."""
 
 
 def at_best(
-    history: History, column: Column, mapped: Mapped, listings: Mapping[str, Listing]
+    history: History,
+    column: Column,
+    mapped: Mapped,
+    programs: Mapping[int, Mapping[Hashable, set[int]]],
 ) -> Mapped:
     """Values that may share a program, if some of them are known to (`mapped`).
 
@@ -22,28 +28,35 @@ def at_best(
     """
     if column.family not in VALUES or not 1 < len(set(mapped)) < len(mapped):
         return mapped
-    programs, _ = served(history, column, listings)
-    found: list[int] = []
+    first: dict[int, Miss] = {}
+    for value, verdict in zip(column.values, history.rows, strict=True):
+        first.setdefault(value, verdict.miss)
+    own: dict[int, dict[Hashable, set[int]]] = {}
     for value, shared_with in enumerate(mapped):
-        own = [programs[one] for one, other in enumerate(mapped) if other == shared_with]
-        for other in dict.fromkeys(found):
-            known = [programs[one] for one, to in enumerate(found) if to == other]
-            if _may_be_one(history, column, value, other) and not any(
-                are_apart(a, b) for a in own for b in known
+        for place, found in programs[value].items():
+            own.setdefault(shared_with, {}).setdefault(place, set()).update(found)
+    joined: dict[int, int] = {}
+    for one in dict.fromkeys(mapped):
+        known = [other for other in joined if joined[other] == other][:_MAX_COMPARED]
+        for other in known:
+            if _may_be_one(column, first[one], first[other]) and not are_apart(
+                own.get(one, {}), own.get(other, {})
             ):
-                shared_with = other
+                joined[one] = other
+                for place, found in own.get(one, {}).items():
+                    own.setdefault(other, {}).setdefault(place, set()).update(found)
                 break
-        found.append(shared_with)
-    return tuple(found)
+        else:
+            joined[one] = one
+    return tuple([joined[shared_with] for shared_with in mapped])
 
 
-def _may_be_one(history: History, column: Column, one: int, other: int) -> bool:
+def _may_be_one(column: Column, one: Miss, other: Miss) -> bool:
     """Whether two values look the same, or differ only in Python numbers."""
-    misses = [history.rows[column.values.index(value)].miss for value in (one, other)]
-    if len({miss.program and miss.program.arrays for miss in misses}) > 1:
+    if len({miss.program and miss.program.arrays for miss in (one, other)}) > 1:
         return False  # arrays in them are not read: the programs show which ones they captured
     for part in column.parts:
-        old, new = (value_at(miss, part) for miss in misses)
+        old, new = value_at(one, part), value_at(other, part)
         if old is None or new is None or old.type != new.type:
             return False
         if not all(_are_numbers(found) for found in differences(old, new)):

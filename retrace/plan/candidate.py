@@ -172,7 +172,7 @@ def _take(
             candidate.programs = (number, programs)
     elif programs == number:
         return
-    candidate.at[at] = at_best(history, column, mapped, listings)
+    candidate.at[at] = at_best(history, column, mapped, shared.programs)
     candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)

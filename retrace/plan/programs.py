@@ -36,6 +36,8 @@ class Classes:
         self._above: dict[int, int] = {}
         self.alike = False
         """Whether the only values joined were separate objects with the same contents."""
+        self.programs: dict[int, dict[Hashable, set[int]]] = {}
+        """The programs of each value, by what else varied."""
 
     def of(self, value: int) -> int:
         """The representative of all values that share a program with this one."""
@@ -57,8 +59,9 @@ def classes(
     Values are joined if two rows that differ in nothing else have the same program, or programs
     that differ only in constants, which could be arguments.
     """
-    programs, constants = served(history, column, listings)
+    programs, constants = _served(history, column, listings)
     found = Classes()
+    found.programs = programs
     for first, *rest in shared(programs):
         for value in rest:
             found.join(first, value)
@@ -82,7 +85,7 @@ def have_own_programs(history: History, column: Column, listings: Mapping[str, L
     """
     if not any(_is_static(history, part) for part in column.parts):
         return False
-    programs, _ = served(history, column, listings)
+    programs, _ = _served(history, column, listings)
     found = list(programs.values())
     return any(are_apart(one, other) for at, one in enumerate(found) for other in found[at + 1 :])
 
@@ -96,7 +99,7 @@ def _is_static(history: History, part: Part) -> bool:
     return part.family != "signature"
 
 
-def served(
+def _served(
     history: History, column: Column, listings: Mapping[str, Listing]
 ) -> tuple[dict[int, dict[Hashable, set[int]]], bool]:
     """The programs of each value, by what else varies, and whether constants differ."""

@@ -147,6 +147,8 @@ def _ordered(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 def _begun_empty(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     """What is advised on an array that grows holds from its first row on: it begins empty."""
+    if not any(isinstance(verdict.fix, SkipEmpty) for verdict in history):
+        return
     grown: dict[tuple[tuple[str, ...], Dim], Verdict] = {}
     for verdict in history:
         if isinstance(verdict.fix, PadShape) and (pair := _one_axis(verdict)) is not None:
