@@ -53,6 +53,8 @@ _ADVANCED = "next"
 """Instead of a method name: `next`, which changes an iterator, but no container."""
 _OUTWARD = "outward"
 """Instead of a method name: a call that acts outside the program."""
+_READ_ANEW = (list, tuple, dict, set, frozenset, deque, str, bytes, range, np.ndarray)
+"""Each `iter` of these begins at the first item."""
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)
 _WRITING_FUNCTIONS = {
@@ -330,7 +332,8 @@ def _is_changed_by(found: list[Any], method: str, depth: int = 0) -> bool:
     if method == _IN_PLACE:
         return any(isinstance(value, _MUTABLE) for value in found)
     if method == _ADVANCED:
-        return any(map(_is_iterator, found))
+        # What a property returns is not known, nor what an `__iter__` of the user's does.
+        return not found or not all(derives(kind_of(value), *_READ_ANEW) for value in found)
     return any(_changes_itself(value, method, depth) for value in found)
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ folder = Path()
 
 def state() -> str:
     files = [(p.name, p.is_dir() or p.read_bytes()) for p in sorted(folder.iterdir())]
-    objects = (counter.calls, Made.number, behind.calls, frozen, rows.held, holder)
+    objects = (counter.calls, Made.number, stream.at, behind.calls, frozen, rows.held, holder)
     return str((kept, order, buffer, packed, objects, number_of_traces, files))
 
 
@@ -138,6 +138,31 @@ def by_a_class_of_its_instances(x: Any) -> Any:
 def by_the_first_of_a_container(x: Any) -> Any:
     next(iter(kept["rows"]))["n"] += 1
     return x
+
+
+class Stream:
+    """Hands out one row after the other."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self._rows = self._count()
+
+    def _count(self) -> Iterator[int]:
+        while True:
+            self.at += 1
+            yield self.at
+
+    @property
+    def rows(self) -> Iterator[int]:
+        return self._rows
+
+
+stream = Stream()
+
+
+@writing
+def by_the_next_of_a_property(x: Any) -> Any:
+    return x * next(stream.rows)
 
 
 @writing

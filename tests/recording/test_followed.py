@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from jax.tree_util import Partial
+from jax.tree_util import Partial, register_dataclass
 
 from retrace.causes import Cause
 from tests.recording.conftest import JudgeAll
@@ -308,6 +309,52 @@ def object_over_other_arrays(followed: bool) -> Any:
 
 def _valued(it: Evaluator) -> Any:
     return jax.jit(lambda x: it.value(x))(ones)
+
+
+@dataclass
+class Trained:
+    weights: Any
+    rate: Any
+
+
+class Rated(Trained):
+    """The same, with the rate as a leaf."""
+
+
+register_dataclass(Trained, data_fields=["weights"], meta_fields=["rate"])
+register_dataclass(Rated, data_fields=["weights", "rate"], meta_fields=[])
+
+
+@pair("static-to-dynamic")
+def number_that_results_carry(followed: bool) -> Any:
+    kind = Rated if followed else Trained
+    train = jax.jit(lambda it: kind(it.weights * it.rate, it.rate))
+    rates = (np.float32(0.5), np.float32(0.25)) if followed else (0.5, 0.25)
+    return [train(kind(ones, rate)).weights for rate in rates]
+
+
+@pair("one-key-type")
+def raw_key_beside_a_typed_one(followed: bool) -> Any:
+    draw = jax.jit(lambda key: jax.random.normal(key, (3,)))
+    return [
+        draw(jax.random.key(1)),
+        draw((jax.random.key if followed else jax.random.PRNGKey)(1)),
+    ]
+
+
+@pair("one-static-type")
+def truth_of_numpy(followed: bool) -> Any:
+    scale = jax.jit(lambda x, flag: x * 2 if flag else x, static_argnums=1)
+    return [scale(ones, flag) for flag in (True, True if followed else np.bool_(True))]
+
+
+@pair("reuse-object")
+def partial_of_a_lambda_beside_another_function(followed: bool) -> Any:
+    jitted = jax.jit(lambda f, x: f(x))
+    kept: Any = lambda s, x: s + x
+    jitted(Partial(kept, 2.0), ones)
+    made = [kept if followed else (lambda s, x: s + x) for _ in range(3)]
+    return [jitted(Partial(one, 1.0), ones) for one in made]
 
 
 @pytest.mark.parametrize("name", PAIRS)
