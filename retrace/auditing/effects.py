@@ -332,7 +332,7 @@ def _is_changed_by(found: list[Any], method: str, depth: int = 0) -> bool:
     if method == _IN_PLACE:
         return any(isinstance(value, _MUTABLE) for value in found)
     if method == _ADVANCED:
-        # What a property returns is not known, nor what an `__iter__` of the user's does.
+        # What a slot or property holds is not known, nor what an `__iter__` of the user's does.
         return not found or not all(derives(kind_of(value), *_READ_ANEW) for value in found)
     return any(_changes_itself(value, method, depth) for value in found)
 

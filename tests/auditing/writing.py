@@ -143,25 +143,23 @@ def by_the_first_of_a_container(x: Any) -> Any:
 class Stream:
     """Hands out one row after the other."""
 
+    __slots__ = ("at", "rows")
+
     def __init__(self) -> None:
         self.at = 0
-        self._rows = self._count()
+        self.rows = self._count()
 
     def _count(self) -> Iterator[int]:
         while True:
             self.at += 1
             yield self.at
 
-    @property
-    def rows(self) -> Iterator[int]:
-        return self._rows
-
 
 stream = Stream()
 
 
 @writing
-def by_the_next_of_a_property(x: Any) -> Any:
+def by_the_next_of_a_slot(x: Any) -> Any:
     return x * next(stream.rows)
 
 
