@@ -96,7 +96,7 @@ class Following:
 
         self._writer = Writer(self, describe_run(), self)
         session().attach(self._writer)
-        _all.add(self)
+        _all[self] = None
 
     def stop(self, timeout: float = _EXIT_TIMEOUT) -> bool:
         """Hand over what is left, then stop.
@@ -107,17 +107,23 @@ class Following:
         Returns:
             Whether everything was handed over in time.
         """
+        return self._waited(timeout) if self._told_to_end() else True
+
+    def _told_to_end(self) -> bool:
+        """Stop listening; returns whether there is something to wait for."""
         if self._writer is None or self._pid != os.getpid():
-            return True
+            return False
         from retrace.capture.session import session
 
         writer, self._writer = self._writer, None
-        _all.discard(self)
+        _all.pop(self, None)
         session().detach(writer)
         self._ending = True
         self._wake()
-        if get_ident() == self._thread:  # called by the callback itself
-            return True
+        return get_ident() != self._thread  # else called by the callback itself
+
+    def _waited(self, timeout: float) -> bool:
+        """Wait until everything is handed over, and tell what was not in time."""
         in_time = self._finished.acquire(timeout=max(0.0, timeout))
         if not in_time:
             begun = sum(map(_misses_in, self._lines))
@@ -127,6 +133,14 @@ class Following:
             said = f"{self.dropped:,} misses were not passed to the callback: it took too long"
             say(f"retrace: {said}")
         return in_time
+
+    @staticmethod
+    def end_all() -> None:
+        """Stop all followings of the process; one that hangs takes no time from the others."""
+        until = time.monotonic() + _EXIT_TIMEOUT
+        told = [one for one in list(_all) if one._told_to_end()]  # noqa: SLF001 - our own class
+        for following in told:
+            following._waited(until - time.monotonic())  # noqa: SLF001
 
     def wait(self, timeout: float = 10.0) -> bool:
         """Wait until all misses that have ended by now are handed over.
@@ -273,7 +287,7 @@ class Following:
         send(_FAILED, error)
 
 
-_all: set[Following] = set()
+_all: dict[Following, None] = {}  # in the order in which they began
 
 
 def on_miss(
@@ -324,10 +338,4 @@ def _misses_in(text: str) -> int:
     return sum(line.startswith('{"miss":') for line in text.split("\n"))
 
 
-def _at_exit() -> None:
-    until = time.monotonic() + _EXIT_TIMEOUT
-    for following in list(_all):
-        following.stop(until - time.monotonic())
-
-
-atexit.register(_at_exit)
+atexit.register(Following.end_all)
