@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from retrace.auditing import constants
+from retrace.capture.objects import content_hash
 from retrace.capture.programs import transcript
 from retrace.failure import asked
 from retrace.jax_internals import retracing
 from retrace.jax_internals.jaxprs import transcribe
+from retrace.jax_internals.literals import literal_arrays
 from retrace.jax_internals.transcript import Transcript
 
 
@@ -45,6 +49,24 @@ def changed_in_place(jaxpr: Any, before: tuple[str, ...], now: tuple[str, ...]) 
     changed = {after for old, after in zip(before, now, strict=True) if old != after}
     return bool(changed) and not changed.isdisjoint(
         transcript(_without_dead(jaxpr), with_unused=False).host
+    )
+
+
+def literal_changed_in_place(jaxpr: Any, again: Any, contents: frozenset[str]) -> bool:
+    """Whether a program computes with a host array without axes that was changed since its trace.
+
+    JAX writes it as a literal, but keeps the array itself, so the literal changes with it.
+
+    Args:
+        jaxpr: the program that JAX keeps.
+        again: the program of a later trace, which takes the same array.
+        contents: what arrays that the function reads hold now, where that has changed.
+    """
+    changed = [
+        array for array in literal_arrays(_without_dead(jaxpr)) if content_hash(array) in contents
+    ]
+    return bool(changed) and any(
+        np.shares_memory(one, other) for other in literal_arrays(again) for one in changed
     )
 
 

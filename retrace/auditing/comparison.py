@@ -30,13 +30,18 @@ class Compared(NamedTuple):
 
 
 def compared(
-    jaxpr: Any, arrays: tuple[str, ...] | None, is_stuck: bool, trace: Callable[[], Retraced]
+    jaxpr: Any,
+    arrays: tuple[str, ...] | None,
+    contents: frozenset[str],
+    is_stuck: bool,
+    trace: Callable[[], Retraced],
 ) -> Compared:
     """Compare a program with the ones that its function gives now.
 
     Args:
         jaxpr: the program that JAX keeps.
         arrays: the host arrays, by content, that it captured when it was traced, if known.
+        contents: what arrays that were changed in place hold now.
         is_stuck: whether arrays changed in place may be traced in their old state again.
         trace: traces the function again.
     """
@@ -46,6 +51,8 @@ def compared(
     if answer is False and alike.differ_in_nothing_computed(jaxpr, now.jaxpr):
         answer = True
     if answer is True and arrays is not None and alike.changed_in_place(jaxpr, arrays, old.host):
+        answer = False
+    if answer and contents and alike.literal_changed_in_place(jaxpr, now.jaxpr, contents):
         answer = False
     gives = returned.same(now.before, now.returned)
     again = None

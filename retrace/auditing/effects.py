@@ -253,7 +253,7 @@ def _written_by(
             yield from _written_in(value, call, depth)
         elif call.receiver is None and _writes_own(value):
             yield callee, None
-        elif outside and _writes_arguments(value):
+        elif outside and _writes_arguments(value, is_bound=_is_bound(call, function, receiver)):
             named = texts[:1] if getattr(value, "__name__", None) == "__setattr__" else ()
             yield outside[0].step(*named), None
 
@@ -300,12 +300,23 @@ def _written_in(
             yield given[place.name].step(*place.steps), method
 
 
-def _writes_arguments(value: Any) -> bool:
-    """Whether a function that the user did not write changes its arguments."""
+def _is_bound(call: Call, function: FunctionType, receiver: Any) -> bool:
+    """Whether it calls a method of an object: not `list.append(log, x)`."""
+    of = [] if call.receiver is None else values(call.receiver, function, receiver)
+    return bool(of) and not any(derives(kind_of(one), type) for one in of)
+
+
+def _writes_arguments(value: Any, *, is_bound: bool) -> bool:
+    """Whether a function that the user did not write changes its arguments.
+
+    Args:
+        value: the function.
+        is_bound: whether it is called as a method, whose object is no argument.
+    """
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
     if (kind := getattr(value, "__objclass__", None)) is not None:
         # `list.append(log, x)`, `object.__setattr__(self, "n", 1)`
-        return name in _WRITING or (kind is np.ufunc and name == "at")
+        return (name in _WRITING and not is_bound) or (kind is np.ufunc and name == "at")
     if type(value) is MethodType or isinstance(value, type(len)):
         of: object = getattr(value, "__self__", None)
         if isinstance(of, Random):

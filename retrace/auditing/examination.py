@@ -15,12 +15,14 @@ from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from retrace.auditing import library_contexts
+from retrace.auditing.changed_reads import changed_in_place, is_same, is_written, matters
 from retrace.auditing.comparison import compared
 from retrace.auditing.each_time import changing
 from retrace.auditing.effects import Effect, effect
 from retrace.auditing.neutral import put_back, undisturbed
 from retrace.auditing.own_values import of_context, of_thread
 from retrace.auditing.places import values
+from retrace.auditing.ran import Ran
 from retrace.auditing.reach import Reach
 from retrace.auditing.reading import read_at
 from retrace.auditing.reading import reads as is_read
@@ -80,6 +82,7 @@ class Examination:
         self._left = limits.all
         self._effects: dict[tuple[int, int], Effect | None] = {}
         """Side effects of functions, by the `id` of each and of its receiver."""
+        self._ran = Ran(())
         self._reach = Reach([], [])
         """What the function that is traced again reaches."""
         self._seen: list[Any] = []
@@ -97,7 +100,9 @@ class Examination:
         programs = [one for one in self._misses.kept.programs() if one[0] >= since]
         candidates = [(number, one, self._changed(one)) for number, one in programs]
         # Changed functions first, since time may run out.
-        candidates.sort(key=lambda one: (not _matters(one[2]), one[0]))
+        kept = [(one, one.recipe.jaxpr()) for _, one in programs]
+        self._ran = Ran([jaxpr for _, jaxpr in kept if jaxpr is not None])
+        candidates.sort(key=lambda one: (not matters(one[2]), one[0]))
         results: dict[int, Checked] = {}
         functions: dict[int, Function] = {}
         errors: list[Exception] = []
@@ -148,7 +153,7 @@ class Examination:
         differ = [
             (name, old, now.get(name))
             for name, old in then.items()
-            if name not in now or not _same(old, now[name])
+            if name not in now or not is_same(old, now[name])
         ]
         if not differ:
             return ()
@@ -157,7 +162,7 @@ class Examination:
         written = {each.name for each in effects if each is not None and not each.is_call}
         return tuple(
             [
-                Reading(name, old, new, *read_at(functions, name), _is_written(name, written))
+                Reading(name, old, new, *read_at(functions, name), is_written(name, written))
                 for name, old, new in differ[:_MAX_READS]
                 if not _is_test(name, functions)
             ]
@@ -174,7 +179,7 @@ class Examination:
         if jaxpr is None:
             return None
         subject = None if program.subject is None else program.subject()
-        functions = (asked(self._misses.functions_of, subject) or []) if subject else []
+        functions = self._functions(subject, jaxpr)
 
         def untraced(reason: Reason, detail: str = "", seconds: float = 0.0) -> Checked:
             return Checked(number, Outcome.UNTRACED, reads, reason, detail, seconds=seconds)
@@ -218,6 +223,12 @@ class Examination:
         self._misses.kept.written[number] = changed[0]
         return found._replace(disturbed=changed[:_MAX_READS])
 
+    def _functions(self, subject: Any, jaxpr: Any) -> list[tuple[Any, Any]]:
+        """The user's functions that run in a trace, each with the object it is bound to."""
+        found = (asked(self._misses.functions_of, subject) or []) if subject else []
+        known = {id(function) for function, _ in found}
+        return [*found, *(one for one in self._ran.of(jaxpr) if id(one[0]) not in known)]
+
     def _effect(self, function: tuple[Any, Any]) -> Effect | None:
         """The side effect of a function, if any; an unnamed one if that cannot be determined."""
         key = (id(function[0]), id(function[1]))
@@ -239,8 +250,10 @@ class Examination:
         arrays = self._misses.kept.arrays(number)
         # JAX may give its copy of an array that was changed in place, made when converting it.
         may_be_old = bool(arrays) and not retracing.converts_anew()
-        is_stuck = may_be_old and any(map(_is_in_place, reads))
-        found = compared(jaxpr, arrays, is_stuck, partial(self._traced, program, began))
+        contents = changed_in_place(reads)
+        is_stuck = may_be_old and bool(contents)
+        again = partial(self._traced, program, began)
+        found = compared(jaxpr, arrays, contents, is_stuck, again)
         for one in found.transcripts:
             self._listings.update((each.id, each) for each in one.listings)
         if found.outcome is Outcome.OTHER and (local := of_context(functions)) is not None:
@@ -339,36 +352,12 @@ def _no_token(_: object) -> str | None:
     return None
 
 
-def _is_in_place(read: Reading) -> bool:
-    return (
-        read.new is not None
-        and read.old.type == read.new.type == "numpy.ndarray"
-        and read.old.text == read.new.text
-    )
-
-
 def _is_plain(value: Value) -> bool:
     return value.exact and type(value.data) in (bool, int, float, str, type(None))
 
 
-def _matters(reads: tuple[Reading, ...]) -> bool:
-    return any(not reading.written for reading in reads)
-
-
 def _wrapped_effect(functions: list[tuple[Any, Any]]) -> tuple[Effect | None]:
     return (effect(functions),)
-
-
-def _is_written(name: str, written: set[str]) -> bool:
-    """Whether a function reads what it writes itself, or what contains that."""
-    name = name.partition("[")[0]
-    last = name.rpartition(".")[2]
-    return any(
-        place.startswith(f"{name}.")
-        or name.startswith(f"{place}.")
-        or place.rpartition(".")[2] == last
-        for place in written
-    )
 
 
 def _is_test(name: str, functions: list[tuple[Any, Any]]) -> bool:
@@ -385,13 +374,3 @@ def _is_test(name: str, functions: list[tuple[Any, Any]]) -> bool:
 def _values_of(function: Function) -> dict[str, Value]:
     """The values that a function holds and reads, by name."""
     return dict((*function.closure, *function.defaults, *function.bound, *function.reads))
-
-
-def _same(old: Value, new: Value) -> bool:
-    # Equality is not enough: 1 == 1.0 == True.
-    return (old.type, old.token, old.text, repr(old.data)) == (
-        new.type,
-        new.token,
-        new.text,
-        repr(new.data),
-    )

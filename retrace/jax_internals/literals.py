@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from retrace.jax_internals.names_values import HOST_ARRAYS, TYPE_TEXT, UNSPECIFIED, WEAK_TYPE
+from retrace.jax_internals.names_values import (
+    HOST_ARRAYS,
+    INNER,
+    LITERAL,
+    TYPE_TEXT,
+    UNSPECIFIED,
+    WEAK_TYPE,
+)
 from retrace.jax_internals.shardings import dtype_name
 
 MAX_CONTENT = 512 * 1024
@@ -94,3 +101,23 @@ def captured_by(jaxpr: Any, *, unused: bool) -> tuple[list[Any], list[Any]]:
     used = {id(variable) for variable in taken}
     kept = [pair for pair in zip(variables, values, strict=True) if id(pair[0]) in used]
     return [variable for variable, _ in kept], [value for _, value in kept]
+
+
+def literal_arrays(jaxpr: Any) -> Iterator[np.ndarray[Any, Any]]:
+    """The host arrays without axes in a program and its sub-jaxprs, which JAX writes as literals.
+
+    They may be the user's own, changed in place since the trace; then the literal changes, too.
+    """
+    literal, inner_of = LITERAL.get(), INNER.get()
+    waiting, seen = [getattr(jaxpr, "jaxpr", jaxpr)], set[int]()
+    while waiting:
+        inner = waiting.pop()
+        if id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        waiting += inner_of(inner)
+        for variable in (*inner.outvars, *(v for each in inner.eqns for v in each.invars)):
+            if type(variable) is literal and is_on_host(held := variable.val):
+                array = np.asarray(held)
+                if not array.shape and array.flags.writeable:
+                    yield array

@@ -297,16 +297,12 @@ def _converted_anew(original: Any) -> Any:
 
     def canonicalize_value(x: Any) -> Any:
         memory = _thread.memory
-        if (
-            not memory
-            or type(x) is not np.ndarray
-            or x.itemsize < _MIN_CONVERTED_SIZE
-            or not _is_staging()
-        ):
+        if not memory or type(x) is not np.ndarray or x.itemsize < _MIN_CONVERTED_SIZE:
             return original(x)
         found = memory.get((id(original), id(x)))
         if found is None:
             # Convert a copy, which JAX has not cached; keep it alive so that its id stays unique.
+            # Arrays that a function returns are converted when nothing is staged any more.
             copied: Any = x.copy()
             found = memory[id(original), id(x)] = (x, copied, original(copied))
         return found[2]

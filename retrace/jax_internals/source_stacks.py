@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, TypeAlias
 
+from retrace.jax_internals.names_values import INNER
 from retrace.model import Frame, Stack
 
 Frames: TypeAlias = dict[int, tuple[str, Frame] | None]
@@ -72,7 +73,7 @@ class Stacks:
     def _known_of(self, code: CodeType) -> Frames:
         known = self._frames.get(id(code))
         if known is None:
-            is_end = code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py")
+            is_end = _begins_trace(code)
             known = self._frames[id(code)] = _END if is_end else self._frames_of(code)
         self._latest[code.co_qualname] = code, known
         return known
@@ -85,3 +86,31 @@ class Stacks:
         file = self._shown(code.co_filename)
         frame = Frame(file, line, code.co_qualname, code.co_firstlineno, library)
         return repr(tuple(frame)), frame
+
+
+def codes_of(jaxpr: Any) -> Iterator[CodeType]:
+    """The code that ran when a program and its sub-jaxprs were traced, JAX's own included.
+
+    What ran without adding an equation is not known.
+    """
+    inner_of = INNER.get()
+    waiting, met, seen = [getattr(jaxpr, "jaxpr", jaxpr)], set[int](), set[Any]()
+    while waiting:
+        inner = waiting.pop()
+        if id(inner) in met:
+            continue
+        met.add(id(inner))
+        waiting += inner_of(inner)
+        for equation in inner.eqns:
+            traceback = equation.source_info.traceback
+            if traceback is None or traceback in seen:
+                continue
+            seen.add(traceback)
+            for code in traceback.raw_frames()[0]:
+                if _begins_trace(code):
+                    break
+                yield code
+
+
+def _begins_trace(code: CodeType) -> bool:
+    return code.co_name in _BOUNDARY and code.co_filename.endswith("partial_eval.py")

@@ -898,12 +898,14 @@ def an_equal_array_on_a_device() -> Iterator[Any]:
 @harmless
 def buffers_that_no_result_needs() -> Iterator[Any]:
     buffer, other = np.ones(3, np.float32), np.ones(3, np.float32)
+    number = np.array(1, np.float32)
 
     @jax.jit
     def f(x: Any) -> Any:
-        _ = x * buffer
+        _ = x * buffer * number
         return x * 2
 
     g = jax.jit(jax.grad(lambda x: (x * x).sum() + jnp.sum(other)))
     yield lambda: f(x) + g(x)
     buffer[0] = other[0] = 7
+    number += 1

@@ -556,3 +556,41 @@ def behind_a_weak_proxy() -> Iterator[Any]:
     f = jax.jit(lambda x: x * proxy.rate)
     yield lambda: (config, f(x))[1]
     config.rate = 2.0
+
+
+@stale
+def a_number_in_an_array_changed_in_place() -> Iterator[Any]:
+    rate = np.array(0.5, np.float32)
+    f = jax.jit(lambda x: jnp.clip(x, 0, rate))
+    yield lambda: f(x)
+    rate *= 0.1  # the literal in the jaxpr is the array itself
+
+
+@stale
+def a_double_in_an_array_changed_in_place() -> Iterator[Any]:
+    it = held(rate=np.array(0.5))
+    f = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda _, c: c * it.rate, x))
+    yield lambda: f(x)
+    it.rate += 1
+
+
+@stale
+def an_array_returned_as_it_is_and_changed_in_place() -> Iterator[Any]:
+    table = np.arange(4.0)
+    f = jax.jit(lambda x: (x, table))
+    yield lambda: f(x)
+    table += 1  # converted where no operation is traced any more
+
+
+@stale
+def what_a_helper_appends() -> Iterator[Any]:
+    it = held(rate=1.0)
+
+    def tracked(value: Any) -> Any:
+        log: list[Any] = []
+        log.append(value)
+        return log[0]
+
+    f = jax.jit(lambda x: x * tracked(it.rate))
+    yield lambda: f(x)
+    it.rate = 2.0

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import functools
 import gc
 import logging
@@ -231,7 +232,7 @@ def test_generators_anywhere_continue_as_before() -> None:
 
 @pytest.mark.parametrize("program", writing.UNSEEN, ids=lambda one: one.__name__)
 def test_effects_that_no_bytecode_shows_are_reported_and_not_repeated(
-    program: Callable[[], tuple[Any, Callable[[], int]]],
+    program: writing.Make,
 ) -> None:
     function, count = program()
     with retrace.recording():
@@ -241,6 +242,35 @@ def test_effects_that_no_bytecode_shows_are_reported_and_not_repeated(
         assert count() == 2 and "again changed" in str(told)
         assert "writes `" in str(retrace.audit())
     assert count() == 2
+
+
+@pytest.mark.parametrize("program", writing.RUN, ids=lambda one: one.__name__)
+def test_effects_of_what_ran_in_a_trace_are_not_repeated(program: writing.Make) -> None:
+    function, count = program()
+    with retrace.recording():
+        jax.jit(function)(x)
+        assert "writes `" in str(retrace.audit())
+    assert count() == 1
+
+
+def test_generators_that_methods_of_arguments_use_continue() -> None:
+    generator = np.random.default_rng(0)
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Model:
+        w: Any
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.w * generator.random()
+
+    forward = jax.jit(lambda model, x: model(x))
+    with retrace.recording():
+        forward(Model(x), x)
+        state = generator.bit_generator.state
+        told = retrace.audit()
+    assert [one.verdict for one in told] == ["each-trace"]
+    assert generator.bit_generator.state == state
 
 
 def test_what_takes_from_a_queue_is_not_traced_again() -> None:

@@ -441,12 +441,20 @@ def into_the_level_of_a_logger(x: Any) -> Any:
     return x
 
 
-UNSEEN: list[Callable[[], tuple[Any, Callable[[], int]]]] = []
-"""Each returns a function that writes where no bytecode of its own shows it, and a count."""
+Make = Callable[[], tuple[Any, Callable[[], int]]]
+"""Returns a function that writes where no bytecode of its own shows it, and a count."""
+UNSEEN: list[Make] = []
+RUN: list[Make] = []
+"""Those where a function writes that ran when the program was traced, and computed some of it."""
 
 
 def unseen(make: Callable[[], Any]) -> Callable[[], Any]:
     UNSEEN.append(make)
+    return make
+
+
+def run(make: Callable[[], Any]) -> Callable[[], Any]:
+    RUN.append(make)
     return make
 
 
@@ -465,7 +473,7 @@ def by_a_layer_in_a_list() -> Any:
     return lambda x: net(x), lambda: net.layers[0].calls
 
 
-@unseen
+@run
 def by_a_decorator() -> Any:
     calls: dict[str, int] = {}
 
@@ -510,7 +518,7 @@ def into_a_default() -> Any:
     return lambda x: x * min(1, len(nth())), lambda: len(seen)
 
 
-@unseen
+@run
 def by_an_attribute_of_a_decorated_function() -> Any:
     def counted(function: Any) -> Any:
         def wrapper(*given: Any) -> Any:
@@ -525,7 +533,7 @@ def by_an_attribute_of_a_decorated_function() -> Any:
     return lambda x: helper(x), lambda: helper.calls
 
 
-@unseen
+@run
 def behind_a_partial() -> Any:
     seen: list[int] = []
 
@@ -537,7 +545,7 @@ def behind_a_partial() -> Any:
     return lambda x: double(x), lambda: len(seen)
 
 
-@unseen
+@run
 def in_a_method_that_is_jitted() -> Any:
     seen: list[int] = []
 
@@ -584,3 +592,26 @@ def by_a_method_that_is_mapped() -> Any:
     seen: list[int] = []
     append = seen.append
     return lambda x: x * len([*map(append, (1,))]), lambda: len(seen)
+
+
+@run
+def by_a_method_of_an_argument() -> Any:
+    seen: list[int] = []
+
+    @jax.tree_util.register_pytree_node_class
+    class Model:
+        def __call__(self, x: Any) -> Any:
+            seen.append(1)
+            return x * generator.random()
+
+        def tree_flatten(self) -> Any:
+            return (), None
+
+        @classmethod
+        def tree_unflatten(cls, *_: Any) -> Any:
+            return cls()
+
+    generator = np.random.default_rng(0)
+    model = Model()
+    inner = jax.jit(lambda model, x: model(x))
+    return lambda x: inner(model, x), lambda: len(seen)

@@ -1,0 +1,47 @@
+"""Values from outside that functions read, then and now."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from retrace.model import Reading, Value
+
+
+def changed_in_place(reads: tuple[Reading, ...]) -> frozenset[str]:
+    """What arrays hold now that are read and are another content than at the trace."""
+    held = [
+        new.data
+        for _, old, new, *_ in reads
+        if new is not None and old.type == new.type == "numpy.ndarray" and old.text == new.text
+    ]
+    return frozenset(
+        [str(cast(dict[str, object], data).get("content")) for data in held if type(data) is dict]
+    )
+
+
+def matters(reads: tuple[Reading, ...]) -> bool:
+    """Whether any of the values is not one that its function writes itself."""
+    return any(not reading.written for reading in reads)
+
+
+def is_written(name: str, written: set[str]) -> bool:
+    """Whether a function reads what it writes itself, or what contains that."""
+    name = name.partition("[")[0]
+    last = name.rpartition(".")[2]
+    return any(
+        place.startswith(f"{name}.")
+        or name.startswith(f"{place}.")
+        or place.rpartition(".")[2] == last
+        for place in written
+    )
+
+
+def is_same(old: Value, new: Value) -> bool:
+    """Whether a value that was read is as it was."""
+    # Equality is not enough: 1 == 1.0 == True.
+    return (old.type, old.token, old.text, repr(old.data)) == (
+        new.type,
+        new.token,
+        new.text,
+        repr(new.data),
+    )
