@@ -157,7 +157,7 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
         proposal = Proposal(_CODES[family], changes, told, file, line, sizes, pairs, made, by)
         return proposal._replace(read_too=read)
     code = _PLAIN.get(family, family) if advised is None else advised.code
-    also = _other_lines(members[0], names, reach) if len(members) == 1 else ()
+    also = tuple(sorted(_other_lines(members, names, reach)))
     return Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)
 
 
@@ -165,31 +165,32 @@ _CASTS = ("dtype", "weak_type", "sharding")
 
 
 def _other_lines(
-    member: Candidate, names: Sequence[str], reach: Reach
-) -> tuple[tuple[str, int], ...]:
+    members: Sequence[Candidate], names: Sequence[str], reach: Reach
+) -> set[tuple[str, int]]:
     """Other lines that need the same change, for misses that also need a second change."""
-    if member.family not in _CASTS:
-        return ()
+    if any(member.family not in _CASTS for member in members):
+        return set()
     gone = {*names}
+    columns = [found for member in members for found in reach.columns(member)]
     own = {
         (site.file, site.line)
-        for history, _ in reach.columns(member)
+        for history, _ in columns
         for row in history.rows
         if row.miss.id in gone and (site := row.miss.call_site) is not None
     }
     found = {
         (site.file, site.line)
-        for history, column in reach.columns(member)
+        for history, column in columns
         for row in history.rows
         if row.miss.id not in gone
         and (site := row.miss.call_site) is not None
         and not site.in_library
         and any(
-            change.component.value == member.family and change.path in column.paths
+            change.component.value == column.family and change.path in column.paths
             for change in row.changes
         )
     }
-    return tuple(sorted(found - own))
+    return found - own
 
 
 def _advised(members: Sequence[Candidate], own: Sequence[Verdict], reach: Reach) -> Advice | None:

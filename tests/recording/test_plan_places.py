@@ -107,6 +107,24 @@ def test_a_line_that_needs_the_same_and_more_is_named_with_it(judge_all: JudgeAl
     assert (told["b",].line, told["b",].also) == (both, ())
 
 
+def test_a_line_that_needs_one_change_of_a_step_is_named_with_it(judge_all: JudgeAll) -> None:
+    step = jax.jit(lambda a, b, c: (a * 2, b * 2, c))
+    here = jax.devices()[0]
+
+    def program() -> None:
+        c = jax.device_put(np.ones(3, np.float32), here)
+        a, b = np.ones(3, np.float32), np.ones(3, np.float32)
+        for _ in range(2):
+            a, b, _ = step(a, b, c)
+        step(np.asarray(a), b, np.asarray(c))
+
+    recording, verdicts = judge_all(program)
+    first, later = plan(recording, verdicts).steps
+    assert {path for one in first.proposal.changes for path in one.paths} == {"a", "b"}
+    assert first.proposal.also == ((__file__, line_of(program) + 5),)
+    assert [one.paths for one in later.proposal.changes] == [("c",)]
+
+
 def test_what_starts_as_an_array_is_made_one_without_compiling(judge_all: JudgeAll) -> None:
     """The weak array of a result, which is given back with a dtype: `astype` is a program too."""
     step = jax.jit(lambda state: state.astype(np.float32))
