@@ -112,7 +112,7 @@ class Tree:
         if dataclasses.is_dataclass(value):
             order = [field.name for field in dataclasses.fields(value)]
             fields = {name: fields[name] for name in order if name in fields}
-        items = _items(aux)
+        items = _items(aux, frozenset(map(id, fields.values())))
         named = {
             name: content
             for name, content in fields.items()
@@ -172,9 +172,15 @@ def attributes(value: Any) -> dict[str, Any]:
     return found | attributes_of(value)
 
 
-def _items(aux: Any, depth: int = 3) -> list[Any]:
+def _items(aux: Any, fields: frozenset[int], depth: int = 3) -> list[Any]:
+    """What metadata consists of; `fields` are the contents of fields, by `id`."""
     kind = type(aux)
-    if depth and derives(kind, tuple, list) and tuple_fields(kind) is None:
+    if (
+        depth
+        and id(aux) not in fields
+        and derives(kind, tuple, list)
+        and tuple_fields(kind) is None
+    ):
         elements: Any = (tuple if derives(kind, tuple) else list).__iter__(aux)
-        return [item for element in elements for item in _items(element, depth - 1)]
+        return [item for element in elements for item in _items(element, fields, depth - 1)]
     return [aux]

@@ -140,6 +140,8 @@ def _alike(a: JSON, b: JSON) -> bool:
 def _walk(a: JSON, b: JSON, place: Place, *, aligned: bool) -> list[_Found]:
     """The differences of two values, place by place."""
     before, after = _parts(a), _parts(b)
+    if (types := _array_types(before, after)) is not None:
+        return [_Found(place, "changed", *types)]
     # Names come and go one by one; without alignment, all items of a list shift.
     moved = len(before) != len(after) and 0 in {*before, *after}
     if (moved and not aligned) or not _alike(a, b):
@@ -154,6 +156,18 @@ def _walk(a: JSON, b: JSON, place: Place, *, aligned: bool) -> list[_Found]:
         else:
             found += _walk(before[old], after[new], (*place, old), aligned=aligned)
     return found
+
+
+def _array_types(a: Parts, b: Parts) -> tuple[JSON, JSON] | None:
+    """The types of two NumPy arrays, if these differ: then their contents say nothing more."""
+    if not a.keys() == b.keys() == _OF_ARRAY or a["array"] == b["array"]:
+        return None
+    types = a["array"], b["array"]
+    return types if all(isinstance(one, str) and _ARRAY.fullmatch(one) for one in types) else None
+
+
+_OF_ARRAY = {"array", "content"}
+_ARRAY = re.compile(r"\w+\[[^\[\]]*\]")
 
 
 def _pairs(

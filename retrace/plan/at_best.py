@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 
 from retrace.compare.values import Difference, differences
 from retrace.model import Miss
@@ -20,11 +20,13 @@ def at_best(
     column: Column,
     mapped: Mapped,
     programs: Mapping[int, Mapping[Hashable, set[int]]],
+    left_out: Collection[str] = (),
 ) -> Mapped:
     """Values that may share a program, if some of them are known to (`mapped`).
 
     A number, or a function that is created again, may only have been passed along with another
-    size, so that its program was never compared with that of the others.
+    size, so that its program was never compared with that of the others. So may anything that
+    is left out of the key (`left_out`).
     """
     if column.family not in VALUES or not 1 < len(set(mapped)) < len(mapped):
         return mapped
@@ -39,7 +41,7 @@ def at_best(
     for one in dict.fromkeys(mapped):
         known = [other for other in joined if joined[other] == other][:_MAX_COMPARED]
         for other in known:
-            if _may_be_one(column, first[one], first[other]) and not are_apart(
+            if _may_be_one(column, first[one], first[other], left_out) and not are_apart(
                 own.get(one, {}), own.get(other, {})
             ):
                 joined[one] = other
@@ -51,11 +53,13 @@ def at_best(
     return tuple([joined[shared_with] for shared_with in mapped])
 
 
-def _may_be_one(column: Column, one: Miss, other: Miss) -> bool:
+def _may_be_one(column: Column, one: Miss, other: Miss, left_out: Collection[str]) -> bool:
     """Whether two values look the same, or differ only in Python numbers."""
     if len({miss.program and miss.program.arrays for miss in (one, other)}) > 1:
         return False  # arrays in them are not read: the programs show which ones they captured
     for part in column.parts:
+        if part.path in left_out:
+            continue
         old, new = value_at(one, part), value_at(other, part)
         if old is None or new is None or old.type != new.type:
             return False

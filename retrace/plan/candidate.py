@@ -172,7 +172,7 @@ def _take(
             candidate.programs = (number, programs)
     elif programs == number:
         return
-    candidate.at[at] = at_best(history, column, mapped, shared.programs)
+    candidate.at[at] = at_best(history, column, mapped, shared.programs, _unread(history))
     candidate.certain[at] = mapped
     if column.family in ("function", *VALUES) and constants:
         candidate.certain[at] = _kept(history, column, mapped)
@@ -203,6 +203,15 @@ def _left_out(history: History, column: Column) -> frozenset[str] | None:
         elif isinstance(fix, CompareByValue):
             is_compared = True
     return frozenset(found) if is_compared else None
+
+
+def _unread(history: History) -> frozenset[str]:
+    """What is to be left out of the key altogether."""
+    found: set[str] = set()
+    for row in history.rows:
+        if isinstance(row.fix, LeaveOutValue) and not row.fix.read_by:
+            found.update(row.fix.paths)
+    return frozenset(found)
 
 
 def _is_rolled(history: History, column: Column) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 
 from retrace.model import Function, Kind
+from retrace.model.advice import JitAndPass, JitForEach
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT
 from retrace.plan.history import Column, History
 
@@ -23,7 +24,7 @@ def edit(history: History, column: Column, families: Counter[str]) -> Hashable:
     if family in OF_CONTEXT:
         return (family, column.paths)
     if family in ("function", "code"):
-        return (family, *_makers(function, history))
+        return (family, *_makers(function, history), _passed(history))
     if (
         (line := _line(history, column)) is not None
         and family in _OF_LINE
@@ -96,6 +97,15 @@ def _makers(function: Function, history: History) -> Iterator[Hashable]:
         return
     yield function.site
     yield function.wrappers
+
+
+def _passed(history: History) -> frozenset[str]:
+    """What is to be passed to the functions: others of the same factory may need other things."""
+    found: set[str] = set()
+    for row in history.rows:
+        if isinstance(fix := row.fix, JitAndPass | JitForEach):
+            found.update(fix.traced, fix.static)
+    return frozenset(found)
 
 
 def _line(history: History, column: Column) -> Hashable:

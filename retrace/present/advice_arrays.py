@@ -167,6 +167,12 @@ def _structure(advice: model.OneStructure, who: str) -> str:
             return f"give {who} the same structure at every call{meant}"
         case "program":
             return f"keep {who} the same between calls: its program depends on it{MEANT}"
+        case "unknown":
+            it = "them" if len(advice.paths) > 1 else "it"
+            return (
+                f"keep {who} the same between calls, or leave {it} out of the tree's static data "
+                f"if no jitted function reads {it}"
+            )
         case _:
             return f"keep {who} the same between calls"
 

@@ -52,6 +52,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             # An argument by its name alone also holds arrays, which are others each time.
             is_whole = not any("." in path or "[" in path for path in advice.paths)
             return f"create {'the static data of ' if is_whole else ''}{who} once and reuse {it}"
+        case model.ReuseObject(each=(_, *_) as each):
+            return f"create one {who} for each {names(each)}, outside the loop, and reuse {it}"
         case model.ReuseObject(package=where):
             text = f"create {who} once, outside the loop, and pass the same object to every call"
             return text if where is None else f"{text}; if {where} creates it, report it there"
@@ -117,7 +119,7 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             one = _kept(advice)
             return (
                 f"pass {who} as {'arguments that are' if many else 'an argument that is'} not "
-                f"static{where}, if no shape, `if`, `float` or NumPy depends on {it}{one}; "
+                f"static{where}, if no shape, loop, `if`, `float` or NumPy depends on {it}{one}; "
                 "otherwise keep to a few values"
             )
         case model.ToArgument():

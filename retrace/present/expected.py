@@ -11,7 +11,7 @@ from retrace.present.amounts import number, spent
 from retrace.present.missing import cut_json
 from retrace.present.plan_json import amount_json
 from retrace.present.plan_titles import title
-from retrace.present.runs import Row, Section
+from retrace.present.runs_rows import Row, Section
 from retrace.present.view import View
 from retrace.present.words import clean, count, listed, place, seconds
 from retrace.runs.expected import Expected

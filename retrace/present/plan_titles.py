@@ -176,7 +176,9 @@ def _static(change: Change) -> str:
     return f"one object for {_what(change)}"
 
 
-def _reused(change: Change) -> str:
+def _reused(change: Change, advice: Advice) -> str:
+    if isinstance(advice, model.ReuseObject) and advice.each:
+        return f"one {_what(change)} for each {names(advice.each)}"
     if not change.programs:
         return _static(change)
     return f"create {_what(change)} once ({change.seen} seen, {change.programs} programs)"
@@ -272,7 +274,7 @@ _SHOWN_BY_ADVICE = (
 _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.PassDecision, lambda change, advice: _static(change._replace(paths=advice.paths))),
     (model.CompareByValue, _compared),
-    (model.ReuseObject, lambda change, _: _reused(change)),
+    (model.ReuseObject, _reused),
     (model.ToArgument, lambda _, advice: _argument(advice)),
     (model.PassHeld, _held),
     (model.PrintOutside, lambda _, advice: f"print {names(advice.paths)} outside"),

@@ -54,11 +54,17 @@ def _sentence(proposal: Proposal) -> str:
     return f"{_padded(proposal.sizes, others)[:-1]}{also_read(proposal.read_too)}."
 
 
+def _created_once(change: Change) -> str:
+    text = f"create {names(change.functions)} once, outside, and call that"
+    it = "it holds" if len(change.functions) == 1 else "they hold"
+    return f"{text}; pass {names(change.held)}, which {it}" if change.held else text
+
+
 _PLAINLY: dict[str, Callable[[Change], str]] = {
     "dtype": lambda one: f"give {names(one.paths)} one dtype at every call",
     "tree": lambda one: f"give {names(one.paths)} the same structure at every call",
     "weak_type": lambda one: f"pass {names(one.paths)} with a dtype, not as a Python number",
-    "function": lambda one: f"create {names(one.functions)} once, outside, and call that",
+    "function": _created_once,
 }
 
 

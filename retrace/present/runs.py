@@ -10,15 +10,14 @@ from retrace.compare.keys import NOT_IN_KEY
 from retrace.compare.programs import Constant
 from retrace.model import JSON, Change, Verdict
 from retrace.model.parts import OF_CONTEXT
-from retrace.present import stored
 from retrace.present.detail import detail
 from retrace.present.layout import Paint, plain, wrapped
 from retrace.present.markdown import escaped
 from retrace.present.program import difference_facts
+from retrace.present.runs_rows import Row, Section, disk_rows, seconds_rows, unknown_rows
 from retrace.present.view import View
 from retrace.present.words import clean, count, cut_apart, listed, name, seconds, times, turned
 from retrace.runs.difference import Difference
-from retrace.runs.disk import FailedLookup
 from retrace.runs.environment import Fact
 from retrace.runs.functions import Same
 from retrace.runs.misses import Pair
@@ -28,24 +27,6 @@ _MAX_ROWS = 12
 """Maximum number of rows in a section; the rest are counted."""
 _MAX_CHANGES = 3
 _MAX_LENGTH = 60
-
-
-class Row(NamedTuple):
-    """A subject, and what is said about it."""
-
-    about: str
-    said: tuple[str, ...]
-    spent: float | None = None
-    """Seconds of the misses it is about."""
-
-
-class Section(NamedTuple):
-    """Rows under a title."""
-
-    title: str
-    rows: list[Row]
-    more: int = 0
-    """The number of rows left out."""
 
 
 class Report(NamedTuple):
@@ -60,9 +41,9 @@ def report(found: Difference, old: View, new: View) -> Report:
         _cut("misses", list(_misses(found, old, new))),
         _cut("programs", list(_programs(found, new))),
         _cut("functions", list(_functions(found.functions.both, old, new))),
-        _cut("on-disk cache", list(_disk(found))),
-        Section("seconds", list(_seconds(found))),
-        Section("not known", list(_unknown(found))),
+        _cut("on-disk cache", list(disk_rows(found))),
+        Section("seconds", list(seconds_rows(found))),
+        Section("not known", list(unknown_rows(found))),
     ]
     return Report(_heading(found), [section for section in sections if section.rows])
 
@@ -332,69 +313,3 @@ def _functions(both: Sequence[Same], old: View, new: View) -> Iterator[Row]:
             for one in moved
         ]
         yield Row("on another line", (listed(texts, 4),))
-
-
-def _disk(found: Difference) -> Iterator[Row]:
-    if found.disk.old.was_used or found.disk.new.was_used:
-        yield Row("", (f"{stored.said(found.disk.old)} -> {stored.said(found.disk.new)}",))
-    for vain, number in found.disk.failed:
-        yield Row(clean(vain.name, 48), (f"{_why(vain)}, {times(number)}",))
-
-
-def _why(vain: FailedLookup) -> str:
-    match vain.why:
-        case "not-stored":
-            return f"not on disk, because it was not stored ({clean(vain.reason)})"
-        case "corrupt":
-            return "the same key, but its entry on disk cannot be read"
-        case "gone":
-            return "the same key, but it is not in this run's cache"
-        case _:
-            if not vain.ingredients:
-                return "another key"
-            by = "first differing in its" if vain.only_first else "differing in its"
-            names = listed([clean(i) for i in vain.ingredients], 8)
-            return f"another key, {by} {names}{stored.fields(vain.options)}"
-
-
-def _seconds(found: Difference) -> Iterator[Row]:
-    spent = found.seconds
-    yield Row("", (f"{seconds(spent.old)} -> {seconds(spent.new)}",))
-    parts = (("new misses took", spent.added), ("misses that are gone took", spent.gone))
-    if texts := [f"{what} {seconds(took)}" for what, took in parts if took]:
-        yield Row("", (", ".join(texts),))
-    for what, (old, new) in (
-        ("misses whose key, cause or program changed", spent.changed),
-        ("equal misses found on disk in only one run", spent.stored),
-    ):
-        if old or new:
-            yield Row(what, (f"{seconds(old)} -> {seconds(new)}",))
-    old, new = spent.same
-    if old or new:
-        texts = f"{seconds(old)} -> {seconds(new)}"
-        if spent.slower is None:
-            yield Row("the same work", (f"{texts}, which is noise",))
-        else:
-            factor, than = spent.slower, "slower"
-            if factor < 1:
-                factor, than = 1 / factor, "faster"
-            yield Row("the same work", (f"{texts}: {factor:.1f} times {than} for each miss",))
-
-
-def _unknown(found: Difference) -> Iterator[Row]:
-    if unknown := found.environment.unknown:
-        yield Row("", (f"recorded on one side only: {listed(list(unknown), 9)}",))
-    if found.unknown_programs:
-        many = count(len(found.unknown_programs), "miss", "misses")
-        yield Row("", (f"{many} whose program was not recorded on both sides",))
-    if found.captured:
-        many = count(found.captured, "program")
-        yield Row("", (f"{many} captured arrays or objects, whose contents were not compared",))
-    for side in (found.old, found.new):
-        losses: dict[str, int] = {}
-        for run in side.runs:
-            for reason, number in run.losses.items():
-                losses[reason] = losses.get(reason, 0) + number
-        if losses:
-            texts = [f"{clean(reason)} ({number:,})" for reason, number in losses.items()]
-            yield Row(f"not recorded in {clean(side.name, None)}", (listed(texts, 5),))

@@ -70,6 +70,7 @@ def to_json(found: Difference, new: View) -> dict[str, Any]:
             "environment": list(found.environment.unknown),
             "programs": [[pair.old.miss.id, pair.new.miss.id] for pair in found.unknown_programs],
             "losses": found.losses,
+            "unfinished": [run.id for _, run in found.cut],
         },
     }
 

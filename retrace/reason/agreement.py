@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from retrace.model import Change, Component, HeldChange, NamedChange, TreeChange, Verdict
+from retrace.model import Component, HeldChange, NamedChange, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -51,7 +51,7 @@ from retrace.reason.objects import (
 )
 from retrace.reason.remade import jit_for_remade, remade_with
 from retrace.reason.rules import in_key
-from retrace.reason.statics import OF_TYPES
+from retrace.reason.steering import is_of_program, needed_static, steering
 from retrace.reason.traits import is_explained_beside, looks_equal
 from retrace.reason.weak import proved_for_all
 
@@ -86,7 +86,7 @@ def _unify_passing(history: list[Verdict]) -> None:
     _not_one_for_each(history)
     if each := advice_of_kind(history, JitForEach):
         passing = [one for one in advice_of_kind(history, JitAndPass) if not one.inject]
-        for_all = _for_each_call(each, passing)
+        for_all = _for_each_call(history, each, passing)
         if for_all.same and _holds_others(history, for_all.paths):
             for_all = for_all.changed(same=False)
         for index, verdict in enumerate(history):
@@ -98,12 +98,8 @@ def _unify_passing(history: list[Verdict]) -> None:
     if not (found := advice_of_kind(history, JitAndPass)):
         return
     traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
-    steers = _steering(history, traced)
-    static = tuple(
-        name
-        for name in dict.fromkeys(name for one in found for name in one.static)
-        if name in steers or name not in traced
-    )
+    steers = steering(history, traced)
+    static = needed_static(found, traced, steers)
     values = _values(history)
     passed = tuple(name for name in traced if name not in static)
     one_type = tuple(name for name in passed if _has_several_types(values, name))
@@ -150,10 +146,12 @@ def _holds_others(history: list[Verdict], paths: tuple[str, ...]) -> bool:
     )
 
 
-def _for_each_call(found: list[JitForEach], passing: list[JitAndPass]) -> JitForEach:
+def _for_each_call(
+    history: list[Verdict], found: list[JitForEach], passing: list[JitAndPass]
+) -> JitForEach:
     """One function for each object that any call holds, with all that any call should pass."""
-    static = tuple(dict.fromkeys(name for one in (*found, *passing) for name in one.static))
     traced = tuple(dict.fromkeys(name for one in (*found, *passing) for name in one.traced))
+    static = needed_static((*found, *passing), traced, steering(history, traced))
     passed = (*static, *(name for name in traced if name not in static))
     paths = dict.fromkeys(path for one in found for path in one.paths)
     # What holds something that is passed is created from it, within the function.
@@ -162,8 +160,8 @@ def _for_each_call(found: list[JitForEach], passing: list[JitAndPass]) -> JitFor
     return found[0].changed(
         paths=kept or tuple(paths),
         same=all(one.same for one in found),
-        reads=any(one.reads for one in found),
-        unexplained=any(one.unexplained for one in found),
+        reads=any(one.reads for one in (*found, *passing)),
+        unexplained=any(one.unexplained for one in (*found, *passing)),
         traced=tuple(name for name in traced if name not in static),
         static=static,
         proof=least.proof,
@@ -195,22 +193,6 @@ def _not_one_for_each(history: list[Verdict]) -> None:
             replace_advice(history, index, advised)
 
 
-def _steering(history: list[Verdict], traced: tuple[str, ...]) -> set[str]:
-    """The values whose change led to another program.
-
-    If two things changed at once and one of them was only a constant between other calls, the
-    other one counts. Values that did not change show nothing.
-    """
-    found: set[str] = set()
-    for verdict in history:
-        if not isinstance(verdict.fix, JitAndPass):
-            continue
-        changed = tuple(str(one.path) for one in (*verdict.changes, *verdict.reads) if one.path)
-        own = {name for name in verdict.fix.static if is_in(name, changed)}
-        found |= own.difference(traced) or own
-    return found
-
-
 _HELD = (Component.CLOSURE, Component.DEFAULTS)
 
 
@@ -238,7 +220,7 @@ def _unify_functions(history: list[Verdict]) -> None:
     others = [
         one
         for one in history
-        if not any(map(_is_of_program, one.changes))
+        if not any(map(is_of_program, one.changes))
         and one.program_change not in (None, "identical")
         and not any(is_explained_beside(each, one.changes) for each in one.changes)
     ]
@@ -258,14 +240,11 @@ def _unify_functions(history: list[Verdict]) -> None:
         if path is None or path not in held:
             continue
         asked = [one for one in held[path] if isinstance(one, PassHeld)]
-        if isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
+        others = tuple(dict.fromkeys(name for one in asked for name in one.held))
+        if isinstance(advised, ReuseObject) and others and verdict.program_change == "identical":
+            replace_advice(history, index, advised.changed(each=others))
+        elif isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
             replace_advice(history, index, (asked or held[path])[0])
-
-
-def _is_of_program(change: Change) -> bool:
-    """Whether programs may follow this change, whatever a static value holds."""
-    parts = OF_TYPES | {Component.SIGNATURE}
-    return change.component in parts or isinstance(change, TreeChange)
 
 
 def _unify_types(history: list[Verdict]) -> None:
@@ -349,6 +328,8 @@ def _keep_used(history: list[Verdict]) -> None:
             changed = {str(change.path) for change in in_key(verdict.changes)}
             advised = verdict.fix
             if advised is None or isinstance(advised, (kind, OneType, CompareByValue)):
+                continue
+            if isinstance(advised, OneStructure) and advised.way == "unknown":
                 continue
             if component is None or len(changed) == 1:
                 # Where several changed, those decide that never changed for nothing.

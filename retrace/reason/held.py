@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from retrace.model import Change, Component, Value
@@ -135,3 +136,17 @@ def is_in(name: str, holders: tuple[str, ...]) -> bool:
 def is_below(name: str, holders: tuple[str, ...]) -> bool:
     """Whether the name is a part of one of these."""
     return any(name.startswith((f"{holder}.", f"{holder}[")) for holder in holders)
+
+
+def containers(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths, with a list or tuple in place of several of its items."""
+    within = [_ITEM.sub("", path) for path in paths]
+    return tuple(
+        dict.fromkeys(
+            whole if within.count(whole) > 1 else path
+            for path, whole in zip(paths, within, strict=True)
+        )
+    )
+
+
+_ITEM = re.compile(r"\[\d+\]$")

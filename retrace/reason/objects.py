@@ -14,6 +14,7 @@ from retrace.model.advice import (
     LeaveOutValue,
     OneStructure,
     PassHeld,
+    Proof,
     ReuseObject,
     ToArgument,
     ToArray,
@@ -33,10 +34,14 @@ def advice_of_kind(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind]
     return [verdict.fix for verdict in history if isinstance(verdict.fix, kind)]
 
 
+_GUESSED = (Proof.KEY, Proof.MEANING)
+
+
 def pass_held(history: list[Verdict]) -> None:
     """Objects that look the same in two calls, while a third call holds another number.
 
-    Created once, the object would keep the first number for all calls.
+    Created once, the object would keep the first number for all calls. Compared by value, it does
+    not: then only a number that is sure to be a constant of the programs is to be passed.
     """
     kinds = (InjectHyperparams, ToArgument, ToArray, OneStructure)
     others = [
@@ -49,7 +54,10 @@ def pass_held(history: list[Verdict]) -> None:
         advised = verdict.fix
         if not isinstance(advised, ReuseObject | CompareByValue) or not others:
             continue
+        compared = isinstance(advised, CompareByValue)
         for other in others:
+            if compared and other.proof in _GUESSED:
+                continue
             if any(is_in(path, advised.paths) for path in other.paths):
                 replace_advice(history, index, other)
                 break

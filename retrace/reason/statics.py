@@ -47,6 +47,7 @@ from retrace.reason.evidence import (
     values_of,
 )
 from retrace.reason.fields import field_changes, held_arrays, held_functions, holds_itself
+from retrace.reason.held import containers
 from retrace.reason.program import numbers
 from retrace.reason.traits import is_explained_beside, is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
@@ -254,7 +255,7 @@ def _unused(
     alone = any(map(holds_itself, own))
     parts = [() if alone else field_changes(each) for each in own]
     found = [one for each, fields in zip(own, parts, strict=True) for one in fields or (each,)]
-    paths = _paths(found)
+    paths = containers(_paths(found))
     known = alone or all(parts) or not any(map(is_by_identity, own))
     if not known:
         # There may be more differences, but of these alone it is known.
@@ -382,7 +383,9 @@ def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> 
     if carried and kind == "constants-only" and all(map(is_numeric, parts)):
         return ToArray(paths=_paths(parts), in_tree=True, carried=True, proof=Proof.MEANING)
     if carried or kind in ("different", "repeated", "shapes-only"):
-        return OneStructure(paths=_paths(parts), way="program", proof=Proof.MEANING)
+        # Other sizes make other programs, too.
+        way = "unknown" if OF_TYPES & {*evidence.components} and not carried else "program"
+        return OneStructure(paths=_paths(parts), way=way, proof=Proof.MEANING)
     if all(map(is_numeric, parts)) and all(
         type_.startswith("optax.") for type_ in types_of(first)
     ):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retrace.model import Miss, Stage, Verdict
+from retrace.model import Miss, Run, Stage, Verdict
 from retrace.runs.disk import Disk, disk
+from retrace.runs.ended import cut_short
 from retrace.runs.environment import Environment, environment
 from retrace.runs.functions import Functions, Matching
 from retrace.runs.misses import Pair, matched
@@ -42,10 +43,21 @@ class Difference:
         return any(run.losses for side in (self.old, self.new) for run in side.runs)
 
     @property
+    def cut(self) -> list[tuple[Side, Run]]:
+        """The processes that did not end, each with its side."""
+        return [
+            (side, run)
+            for side in (self.old, self.new)
+            for run, by in cut_short(side.recording)
+            if by is None
+        ]
+
+    @property
     def is_equal(self) -> bool:
         """Whether all keys, causes and program hashes are certainly the same."""
         differing = self.changed or self.added or self.gone or self.programs
-        return not differing and not self.unknown_programs and not self.losses
+        unknown = self.unknown_programs or self.losses or self.cut
+        return not differing and not unknown
 
 
 def difference(old: Side, new: Side) -> Difference:

@@ -169,7 +169,10 @@ def test_by_its_number_from_anywhere(tmp_path: Path) -> None:
     assert "asked process" in ran.stdout
     report = json.loads(retrace("report", "own", "--format=json", cwd=tmp_path).stdout)
     assert [one["function"] for one in report["stale"]] == ["step"]
-    nobody = retrace("audit", str(os.getpid()), cwd=tmp_path / "elsewhere")
+    # Not of this process, in which another test may record.
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as idle:
+        nobody = retrace("audit", str(idle.pid), cwd=tmp_path / "elsewhere")
+        idle.communicate(b"\n")
     assert (nobody.returncode, "pass the directory" in nobody.stderr) == (2, True)
 
 

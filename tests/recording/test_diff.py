@@ -278,6 +278,19 @@ def test_json_is_as_the_interface_says(folder: Path, base: Path, retrace: Run) -
         assert "LR" in retrace("diff", base, new, "--format", kind)[1]
 
 
+def test_a_run_that_was_killed_is_never_equal(folder: Path, base: Path, retrace: Run) -> None:
+    killed = folder / "killed"
+    killed.mkdir()
+    for file in base.iterdir():
+        kept = [line for line in file.read_bytes().splitlines(True) if line[:6] != b'{"end"']
+        (killed / file.name).write_bytes(b"".join(kept))
+    status, said = retrace("diff", base, killed, "--format", "json")
+    told: dict[str, Any] = json.loads(said)
+    assert (status, told["equal"], told["misses"]["gone"]) == (0, False, [])
+    assert len(told["unknown"]["unfinished"]) == 1
+    assert "did not end" in " ".join(retrace("diff", base, killed)[1].split())
+
+
 def test_two_misses_of_two_recordings(folder: Path, base: Path, retrace: Run) -> None:
     new = written(folder, "batch_ids", PROGRAM.replace("BATCH = 6", "BATCH = 8"))
     first = f"{base}:step #1", f"{new}:step #1"

@@ -20,7 +20,9 @@ class OneStructure(Advice):
     """Build the arguments with one structure."""
 
     code = "one-structure"
-    way: Literal["omitted", "none", "nodes", "data", "program"]
+    way: Literal["omitted", "none", "nodes", "data", "program", "unknown"]
+    """What differs: `program` if the program does with it, `unknown` if what else changed may be
+    why."""
     containers: tuple[str, str] | None = None
     """The old and new container (`list`, `tuple`), if their types differ."""
     number: bool = False

@@ -32,6 +32,8 @@ class ReuseObject(Advice):
     in_tree: bool = False
     package: str | None = None
     """The library that may create it."""
+    each: tuple[str, ...] = ()
+    """What functions of other calls hold another of: then it is one object for each."""
 
 
 class OneNaN(Advice):

@@ -1,0 +1,211 @@
+"""What is told where several calls or functions need different things: nothing may be lost."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from retrace.model import Verdict
+from retrace.model.advice import (
+    CompareByValue,
+    JitAndPass,
+    JitForEach,
+    LeaveOutValue,
+    OneStructure,
+    PassHeld,
+    ReuseObject,
+)
+from retrace.plan.order import plan
+from retrace.present.plan_titles import title
+from retrace.present.plan_words import sentence
+from tests.recording.conftest import JudgeAll
+
+ones = np.ones(4, np.float32)
+
+
+def _again(verdicts: list[Verdict], name: str) -> list[Verdict]:
+    return [one for one in verdicts if one.miss.function.name == name and one.nearest]
+
+
+def test_a_config_is_compared_by_value_where_one_call_has_another_size_as_well(
+    judge_all: JudgeAll,
+) -> None:
+    @dataclass(eq=False, frozen=True)
+    class Config:
+        steps: int
+
+    @partial(jax.jit, static_argnames="config")
+    def repeated(x: Any, config: Config) -> Any:
+        for _ in range(config.steps):
+            x = x - 0.1 * jnp.sin(x)
+        return x
+
+    def program() -> None:
+        for size in (3, 5):
+            for _ in range(3):
+                repeated(np.ones(size, np.float32), config=Config(size // 2))
+
+    recording, verdicts = judge_all(program)
+    told = [one.fix for one in _again(verdicts, "repeated")]
+    assert [isinstance(one, CompareByValue) for one in told] == [True, True, False, True, True]
+    step, *_ = plan(recording, verdicts).steps
+    assert step.gone.calls.low == step.gone.calls.high == 4
+
+
+def test_what_a_function_holds_is_named_where_others_share_its_sizes(
+    judge_all: JudgeAll,
+) -> None:
+    other = jax.jit(lambda x: x * 3)
+
+    def make(k: float) -> Any:
+        @jax.jit
+        def scaled(x: Any) -> Any:
+            return x * 2 + k
+
+        return scaled
+
+    def program() -> None:
+        for size in range(3, 7):
+            x = np.ones(size, np.float32)
+            other(x)
+            make(1.0 / size)(x)
+
+    recording, verdicts = judge_all(program)
+    said = [sentence(one.proposal) for one in plan(recording, verdicts).steps]
+    assert len(said) == 2 and "pass `k`" in said[1]
+
+
+def test_functions_of_one_factory_that_need_other_things_are_two_steps(
+    judge_all: JudgeAll,
+) -> None:
+    def make(rate: float) -> Any:
+        @jax.jit
+        def train(p: Any) -> Any:
+            return p * rate
+
+        def forward(p: Any, x: Any) -> Any:
+            return jnp.tanh(x * p)
+
+        return train, forward
+
+    def program() -> None:
+        for rate in (0.1, 0.2):
+            train, forward = make(rate)
+            p = train(ones)
+            jax.jit(jax.jacfwd(partial(forward, p)))(ones)
+
+    recording, verdicts = judge_all(program)
+    told = {
+        one.functions: title(one.proposal)
+        for one in plan(recording, verdicts).steps
+        if one.proposal.changes[0].family == "function"
+    }
+    assert told == {
+        ("train",): "pass `rate` as an argument of `train`",
+        ("forward",): "pass `p` as an argument of `forward`",
+    }
+
+
+_held: dict[str, Any] = {}
+
+
+def test_arrays_that_one_of_several_functions_reads_are_passed_to_each(
+    judge_all: JudgeAll,
+) -> None:
+    def make(act: Any) -> Any:
+        return lambda p, x: act(x * p["w"])
+
+    def program() -> None:
+        for act in (jnp.tanh, jnp.sin):
+            for k in (1.0, 2.0):
+                forward = make(act)
+                _held["p"] = {"w": jnp.full(4, k)}
+                jax.jit(jax.vmap(lambda x, forward=forward: forward(_held["p"], x)))(
+                    np.ones((2, 4), np.float32)
+                )
+
+    _, verdicts = judge_all(program)
+    told = [one.fix for one in _again(verdicts, "<lambda>")]
+    assert len(told) == 3
+    assert all(isinstance(one, JitForEach) and one.reads for one in told)
+
+
+def test_functions_over_the_same_value_are_created_once_for_each_value(
+    judge_all: JudgeAll,
+) -> None:
+    class Model:
+        def __init__(self, data: Any) -> None:
+            self.data = data
+
+        def density(self, q: Any) -> Any:
+            return jnp.sum((self.data - q) ** 2)
+
+    energy = jax.jit(lambda q, density: density(q) * 2, static_argnames="density")
+
+    def program() -> None:
+        for k in (1.0, 2.0):
+            model = Model(np.full(20, k))
+            for i in range(3):
+                energy(np.float32(i), density=lambda q, model=model: model.density(q))
+
+    recording, verdicts = judge_all(program)
+    again = _again(verdicts, "<lambda>")
+    told = [one.fix for one in again]
+    assert [type(one) for one in told] == [ReuseObject] * 2 + [PassHeld] + [ReuseObject] * 2
+    assert [one.each for one in told if isinstance(one, ReuseObject)] == [("data",)] * 4
+    assert [one.avoidable for one in again] == ["yes", "yes", "maybe", "yes", "yes"]
+    (step,) = plan(recording, verdicts).steps
+    assert title(step.proposal) == "one `density` for each `data`"
+
+
+def test_a_static_tuple_that_nothing_reads_hides_no_size(judge_all: JudgeAll) -> None:
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class Batch:
+        ids: Any
+        lengths: tuple[int, ...] = field(metadata={"static": True})
+
+    step = jax.jit(lambda batch: jnp.tanh(batch.ids).mean())
+
+    def program() -> None:
+        for size, first in ((4, 1), (4, 2), (2, 3)):
+            step(Batch(np.ones(size, np.float32), tuple(range(first, first + size))))
+
+    recording, verdicts = judge_all(program)
+    read, ragged = _again(verdicts, "<lambda>")
+    assert isinstance(read.fix, LeaveOutValue) and read.fix.paths == ("batch.lengths",)
+    assert isinstance(ragged.fix, OneStructure) and ragged.fix.way == "unknown"
+    first, second = plan(recording, verdicts).steps
+    assert title(first.proposal).startswith("leave `batch.lengths` out")
+    assert title(second.proposal).startswith("one size for `batch.ids`")
+    assert second.gone.calls.low == 0 and second.gone.calls.high == 1
+
+
+def test_a_number_that_another_size_came_with_is_still_passed(judge_all: JudgeAll) -> None:
+    def make(data: Any, rate: float) -> Any:
+        @jax.jit
+        def step(p: Any) -> Any:
+            return p * rate + jnp.sum(data)
+
+        return step
+
+    def program() -> None:
+        for size, rate in ((17, 1.0), (17, 2.0), (18, 1.0), (17, 4.0)):
+            make(np.full(size, rate, np.float32), rate)(ones)
+
+    recording, verdicts = judge_all(program)
+    for one in _again(verdicts, "step"):
+        assert isinstance(one.fix, JitAndPass)
+        assert (sorted(one.fix.traced), one.fix.static) == (["data", "rate"], ())
+    (step, *_) = plan(recording, verdicts).steps
+    assert title(step.proposal) == "pass `data` and `rate` as arguments of `step`"
+    assert step.gone.calls.high == 2
