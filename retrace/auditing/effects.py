@@ -95,6 +95,11 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
         for place, value in outside_values(function, receiver):
             if _is_iterator(value):
                 return Effect(str(place))  # reading an iterator or a file advances it
+            if (method := _of_class(value)) is not None:
+                of = place._replace(steps=place.steps[:-1])
+                classes = [None, *values(of, function, receiver)]
+                if found := _effect(method, classes[-1] if type(value) is classmethod else None):
+                    return found
     for function, receiver in _called_by_python(functions):
         if found := _effect(function, receiver, creates=derives(kind_of(receiver), type)):
             return found
@@ -111,6 +116,14 @@ def _effect(function: FunctionType, receiver: Any, *, creates: bool = False) -> 
         if method is None or _is_changed_by(values(place, function, receiver), method):
             return Effect(str(place))
     return None
+
+
+def _of_class(value: Any) -> FunctionType | None:
+    """The function of a class method or static method of the user's."""
+    function = value.__func__ if type(value) in (classmethod, staticmethod) else None
+    if type(function) is not FunctionType:
+        return None
+    return function if owner(function.__code__.co_filename) is Owner.USER else None
 
 
 def _called_by_python(functions: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from retrace.compare.untraced import STATIC
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
-from retrace.present.words import listed, names, quoted
+from retrace.present.words import as_objects, listed, names, quoted
 
 AS_ARRAY = "with its dtype, as `np.float32(value)`"
 """How to set a hyperparameter: a Python number would be weakly typed, with its own program."""
@@ -113,15 +113,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"pass {who} as {array} at every call (`jnp.asarray`): as {number} static, and "
                 "each value needs its own program"
             )
-        case model.ToArray(outside=outside):
-            where = f", outside of {names(outside)}" if outside else ""
-            where += f", with `None` for {it} in `in_axes`" if advice.mapped else ""
-            one = _kept(advice)
-            return (
-                f"pass {who} as {'arguments that are' if many else 'an argument that is'} not "
-                f"static{where}, if no shape, loop, `if`, `float` or NumPy depends on {it}{one}; "
-                "otherwise keep to a few values"
-            )
+        case model.ToArray():
+            return _not_static(advice, who, it, many)
         case model.ToArgument():
             return _argument(advice, who, it, many)
         case model.PrintOutside():
@@ -170,8 +163,20 @@ def _leaf(advice: model.ToArray, who: str, it: str) -> str:
     )
 
 
+def _not_static(advice: model.ToArray, who: str, it: str, many: bool) -> str:
+    kind = "arguments that are not static" if many else "an argument that is not static"
+    if advice.by_type:
+        kind = f"{'arrays' if many else 'an array'} (`np.asarray(...)`)"
+    where = f", outside of {names(advice.outside)}" if advice.outside else ""
+    where += f", with `None` for {it} in `in_axes`" if advice.mapped else ""
+    return (
+        f"pass {who} as {kind}{where}, if no shape, loop, `if`, `float` or NumPy depends on "
+        f"{it}{_kept(advice)}; otherwise keep to a few values"
+    )
+
+
 def _kept(advice: model.ToArray) -> str:
-    kept = advice.kept
+    kept = as_objects(advice.kept)
     return f", and keep one {names(kept)}: a new one is another key" if kept else ""
 
 

@@ -10,7 +10,7 @@ from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.step import Change, Proposal, Sizes, Step
 from retrace.present.advice_operations import few_sizes_title, sizes_on_lines
 from retrace.present.passing_words import arguments
-from retrace.present.words import listed, names, quoted
+from retrace.present.words import as_objects, listed, names, quoted
 from retrace.reason.rules import root
 
 
@@ -173,7 +173,7 @@ def _static(change: Change) -> str:
         return f"pass what {_what(change)} decides ({seen})"
     if change.to_one:
         return f"one value of {_what(change)} ({change.seen} seen)"
-    return f"one object for {_what(change)}"
+    return f"one object for {names(as_objects(change.paths))}"
 
 
 def _reused(change: Change, advice: Advice) -> str:
@@ -239,8 +239,9 @@ def _inject(advice: Advice) -> str:
 def _to_array(advice: Advice) -> str:
     if not isinstance(advice, model.ToArray) or advice.in_tree or advice.mixed:
         return f"make {names(advice.paths)} an array"
-    one = f", and one {names(advice.kept)}" if advice.kept else ""
-    what = "an argument" if len(advice.paths) == 1 else "arguments"
+    one = f", and one {names(as_objects(advice.kept))}" if advice.kept else ""
+    kind = "array" if advice.by_type else "argument"
+    what = f"an {kind}" if len(advice.paths) == 1 else f"{kind}s"
     return f"pass {names(advice.paths)} as {what}{one}"
 
 

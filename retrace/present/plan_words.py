@@ -99,6 +99,7 @@ def _with_unnamed(proposal: Proposal, text: str) -> str:
             path
             for path in change.paths
             if quoted(path) not in text
+            and quoted(path.rpartition(".")[0]) not in text
             and not is_below(path, known)
             and not any(is_below(one, (path,)) for one in known)
         ]

@@ -276,3 +276,13 @@ def nearest(text: str, known: Iterable[str]) -> str:
         only = [word for word, own in holders.items() if len(own) == 1]
         close = [holders[word][0] for word in get_close_matches(text[:80], only, 1, 0.8)]
     return f", did you mean {close[0]}?" if close else ""
+
+
+def as_objects(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths, with an object in place of several of its attributes."""
+    of = [path.rpartition(".")[0] or path for path in paths]
+    return tuple(
+        dict.fromkeys(
+            whole if of.count(whole) > 1 else path for path, whole in zip(paths, of, strict=True)
+        )
+    )

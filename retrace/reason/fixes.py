@@ -67,9 +67,11 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
         advised = advised.changed(passed_by=by)
     elif isinstance(advised, ToArgument | ToArray) and is_static_by_type(miss):
         in_tree = any("." in path or "[" in path for path in advised.paths)
-        told = {"by_type": True} if isinstance(advised, ToArgument) else {"in_tree": in_tree}
+        told = {} if isinstance(advised, ToArgument) else {"in_tree": in_tree}
         # As an array it gets gradients, if the tree that it is in does.
-        advised = advised.changed(**told, **({"proof": Proof.MEANING} if in_tree else {}))
+        advised = advised.changed(
+            by_type=True, **told, **({"proof": Proof.MEANING} if in_tree else {})
+        )
     elif isinstance(advised, _NOT_STATIC) and jitted_by_library(miss):
         package = package_of(miss.function.file)
         advised = advised.changed(jitted_by=package, proof=Proof.MEANING)

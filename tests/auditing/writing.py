@@ -92,7 +92,8 @@ folder = Path()
 def state() -> str:
     files = [(p.name, p.is_dir() or p.read_bytes()) for p in sorted(folder.iterdir())]
     objects = (counter.calls, Made.number, stream.at, behind.calls, frozen, rows.held, holder)
-    return str((kept, order, buffer, packed, objects, number_of_traces, files))
+    counts = number_of_traces, Registry.count
+    return str((kept, order, buffer, packed, objects, counts, files))
 
 
 class Entered:
@@ -298,6 +299,39 @@ def by_a_heap(x: Any) -> Any:
 @writing
 def by_a_class(x: Any) -> Any:
     list.append(kept["log"], x.shape)
+    return x
+
+
+class Registry:
+    count = 0
+
+    @classmethod
+    def register(cls) -> None:
+        cls.count += 1
+
+    @staticmethod
+    def bump() -> None:
+        Registry.count += 100
+
+
+registry = Registry()
+
+
+@writing
+def by_a_class_method(x: Any) -> Any:
+    Registry.register()
+    return x
+
+
+@writing
+def by_a_class_method_of_an_object(x: Any) -> Any:
+    registry.register()
+    return x
+
+
+@writing
+def by_a_static_method(x: Any) -> Any:
+    Registry.bump()
     return x
 
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax  # pyright: ignore[reportMissingTypeStubs]
 
 from retrace.model import Verdict
 from retrace.model.advice import (
@@ -23,6 +25,7 @@ from retrace.model.advice import (
     OneStructure,
     PassHeld,
     ReuseObject,
+    ToArray,
 )
 from retrace.plan.order import plan
 from retrace.present.plan_titles import title
@@ -209,3 +212,19 @@ def test_a_number_that_another_size_came_with_is_still_passed(judge_all: JudgeAl
     (step, *_) = plan(recording, verdicts).steps
     assert title(step.proposal) == "pass `data` and `rate` as arguments of `step`"
     assert step.gone.calls.high == 2
+
+
+def test_a_number_beside_an_optimizer_is_passed_as_equinox_takes_arrays(
+    judge_all: JudgeAll,
+) -> None:
+    def program() -> None:
+        step = eqx.filter_jit(lambda p, tx, decay: (tx.update(p, tx.init(p))[0], p * decay))
+        for decay in (0.1, 0.2, 0.3):
+            step(ones, optax.sgd(0.1), decay)
+
+    recording, verdicts = judge_all(program)
+    found = [one.fix for one in _again(verdicts, "<lambda>")]
+    assert len(found) == 2 and all(isinstance(one, ToArray) and one.by_type for one in found)
+    (step,) = plan(recording, verdicts).steps
+    assert title(step.proposal) == "pass `decay` as an array, and one `tx`"
+    assert "static" not in sentence(step.proposal)

@@ -112,6 +112,8 @@ class ToArray(Advice):
     """The static objects that hold it."""
     kept: tuple[str, ...] = ()
     """Other static objects, new ones that look the same: each is another key."""
+    by_type: bool = False
+    """As in `ToArgument`."""
     carried: bool = False
     """Whether the results of the program carry it, too."""
     mapped: bool = False
