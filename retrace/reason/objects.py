@@ -25,6 +25,7 @@ from retrace.reason.evidence import OF_VALUES, is_another_function
 from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
 from retrace.reason.rules import in_key
+from retrace.reason.statics import OF_TYPES
 from retrace.reason.traits import looks_equal, looks_the_same
 
 _Kind = TypeVar("_Kind", bound=Advice)
@@ -128,6 +129,13 @@ def _is_other(verdict: Verdict) -> bool:
     return others and len(in_key(verdict.changes)) == 1
 
 
+def _is_explained(verdict: Verdict) -> bool:
+    """Whether the program is the same, or arrays of another type or size are why it is not."""
+    return verdict.program_change == "identical" or any(
+        change.component in OF_TYPES for change in verdict.changes
+    )
+
+
 def differing_values(history: list[Verdict]) -> dict[str, Change]:
     """Values in the key for which a call passed something new, by path of the argument."""
     return {
@@ -137,5 +145,5 @@ def differing_values(history: list[Verdict]) -> dict[str, Change]:
         if change.component in OF_ARGUMENTS
         and change.path is not None
         and (not looks_equal(change) or _is_other(verdict))
-        and not (verdict.program_change == "identical" and looks_the_same(change))
+        and not (looks_the_same(change) and _is_explained(verdict))
     }

@@ -96,7 +96,9 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         file = evidence.miss.function.file
         package = package_of(file) if evidence.miss.function.in_library else None
         return ReuseObject(paths=paths, package=package, proof=_same_program(evidence))
-    if looks_equal(first) or (_is_same_program(evidence) and looks_the_same(first)):
+    # Arrays of another type or size are why the program differs.
+    is_alone = _differs(evidence) and not OF_TYPES & {*evidence.components}
+    if looks_equal(first) or (looks_the_same(first) and not is_alone):
         file, type_ = evidence.miss.function.file, types_of(first)[1]
         package = package_of(file) if evidence.miss.function.in_library else None
         return CompareByValue(

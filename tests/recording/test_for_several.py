@@ -228,3 +228,24 @@ def test_a_number_beside_an_optimizer_is_passed_as_equinox_takes_arrays(
     (step,) = plan(recording, verdicts).steps
     assert title(step.proposal) == "pass `decay` as an array, and one `tx`"
     assert "static" not in sentence(step.proposal)
+
+
+def test_an_object_that_looks_the_same_is_not_blamed_for_another_dtype(
+    judge_all: JudgeAll,
+) -> None:
+    class Decoder:
+        def __init__(self) -> None:
+            self.weights = jnp.ones(4)
+
+        @partial(jax.jit, static_argnums=0)
+        def step(self, x: Any) -> Any:
+            return x * self.weights
+
+    def program() -> None:
+        Decoder().step(ones)
+        Decoder().step(ones.astype(np.int32))
+
+    _, verdicts = judge_all(program)
+    (again,) = _again(verdicts, "step")
+    assert isinstance(again.fix, CompareByValue) and not again.fix.varies
+    assert again.fix.others == (("x", "dtype"),)
