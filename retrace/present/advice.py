@@ -29,7 +29,7 @@ def advised(advice: Advice) -> str:
             new = f"is a method of another {quoted(advice.another)} object as well: jit each"
         text += f"; {quoted(advice.remade)} {new}"
         if advice.reading:
-            text += f" for each value of {names(advice.reading)}, of which it keeps the first"
+            text += f" for each value of {names(advice.reading)}, which it would keep"
         if advice.holding:
             text += f", and pass {names(advice.holding)}, which it holds"
         if advice.calling:

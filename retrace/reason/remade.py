@@ -23,11 +23,13 @@ def remade_with(history: list[Verdict]) -> None:
         own = verdict.fix
         if own is None or own.remade is None or not (static or traced or calling):
             continue
-        known = {*own.holding, *own.calling, *own.reading}
+        known = {*own.calling, *own.reading}
+        # What any call needs as a static value is none that is passed.
+        held = tuple(dict.fromkeys((*own.holding, *traced)))
         advised = own.changed(
             reading=(*own.reading, *(name for name in static if name not in known)),
-            holding=(*own.holding, *(name for name in traced if name not in known)),
-            calling=(*own.calling, *(name for name in calling if name not in known)),
+            holding=tuple(name for name in held if name not in known and name not in static),
+            calling=(*own.calling, *(name for name in calling if name not in {*known, *held})),
             proof=Proof.MEANING if asked else own.proof,
         )
         replace_advice(history, index, advised)
