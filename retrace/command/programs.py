@@ -61,14 +61,21 @@ def _texts(view: View, verdicts: list[Verdict], *, nested: bool) -> list[str]:
     """The id of each program, once; nested programs are counted as part of the outer one."""
     listings = view.recording.listings
     found: dict[str, str] = {}
+    is_written = False
     for verdict in verdicts:
         program, parent = verdict.miss.program, view.enclosing(verdict.miss)
         if program is None or program.listing is None or (parent is not None and not nested):
             continue
+        is_written = True
         if program.hash not in found and listings.get(program.listing) is not None:
             found[program.hash] = program.listing
     if not verdicts:
         raise UnreadableError("no misses were recorded, so there is no program to count")
+    if not found and is_written:
+        raise UnreadableError(
+            "the texts of the programs are missing: each recording needs the file that ends in "
+            "`.programs` beside it"
+        )
     if not found:
         raise UnreadableError(
             "no program was recorded: record again with this release of retrace"

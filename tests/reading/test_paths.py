@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,12 @@ def test_our_own_report_is_overwritten(here: Path, recorded: Path) -> None:
         if out.read_bytes() == written:
             same.append(first)
     assert same == lines[:1]
+
+
+def test_programs_without_the_file_that_holds_them_are_not_called_unrecorded(here: Path) -> None:
+    stored = Path(__file__).parent / "recordings" / "jax-0.6-python-3.11"
+    shutil.copytree(stored, "stored", ignore=shutil.ignore_patterns("*.programs"))
+    complains("programs", "stored", about="`.programs`")
 
 
 def test_other_files_are_not_overwritten(here: Path, recorded: Path) -> None:
