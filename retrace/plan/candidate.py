@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from retrace.causes import Cause
@@ -32,6 +32,7 @@ from retrace.plan.bodies import (
 from retrace.plan.edits import VALUES, Edits, edit
 from retrace.plan.enclosing import enclosing
 from retrace.plan.history import Column, History
+from retrace.plan.passed_on import passed_on
 from retrace.plan.programs import classes, have_own_programs, with_same_contents
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
@@ -105,12 +106,31 @@ def candidates(histories: list[History], listings: Mapping[str, Listing]) -> lis
             candidate = found.setdefault(key, Candidate(column.family))
             _take(candidate, (index, number), history, column, listings)
     for candidate in found.values():
-        at = dict(enclosing(histories, candidate.at))
-        certain = dict(enclosing(histories, candidate.certain))
-        candidate.around.update(at)
-        candidate.at |= at
-        candidate.certain |= certain
+        _follow(candidate, enclosing, histories)
+        followed = (_follow(candidate, passed_on, histories) for _ in range(_MAX_FOLLOWED))
+        all(followed)  # ends with the first that found none
     return [candidate for candidate in found.values() if candidate.at]
+
+
+_MAX_FOLLOWED = 8
+"""Maximum number of functions of which each takes what the one before returns."""
+
+
+def _follow(
+    candidate: Candidate,
+    following: Callable[
+        [list[History], Mapping[tuple[int, int], Mapped]],
+        Iterable[tuple[tuple[int, int], Mapped]],
+    ],
+    histories: list[History],
+) -> bool:
+    """Add the columns that follow those of a candidate; returns whether there are any."""
+    at = dict(following(histories, candidate.at))
+    certain = dict(following(histories, candidate.certain))
+    candidate.around.update(at)
+    candidate.at |= at
+    candidate.certain |= certain
+    return bool(at)
 
 
 def is_called_by_others(history: History) -> bool:
