@@ -240,7 +240,7 @@ def test_what_lets_other_threads_in_again_and_again_is_not_told_for_all(of: Of) 
     assert found is not None
     told = {row.frame and row.frame.line: row.seconds for row in found.lines}
     share = told.get(line_of("rounds"), 0.0) / sum(told.values())
-    assert share == pytest.approx(spent[0] / spent[1], rel=0.25), told
+    assert share == pytest.approx(spent[0] / spent[1], rel=0.35), told
 
 
 class Checked:
