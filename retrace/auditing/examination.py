@@ -226,8 +226,7 @@ class Examination:
     def _functions(self, subject: Any, jaxpr: Any) -> list[tuple[Any, Any]]:
         """The user's functions that run in a trace, each with the object it is bound to."""
         found = (asked(self._misses.functions_of, subject) or []) if subject else []
-        known = {id(function) for function, _ in found}
-        return [*found, *(one for one in self._ran.of(jaxpr) if id(one[0]) not in known)]
+        return [*found, *self._ran.besides(found, jaxpr)]
 
     def _effect(self, function: tuple[Any, Any]) -> Effect | None:
         """The side effect of a function, if any; an unnamed one if that cannot be determined."""
