@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator
+from typing import cast
 
 from retrace.model import Function, Kind
-from retrace.model.advice import JitAndPass, JitForEach
+from retrace.model.advice import JitAndPass, JitForEach, OfFunction
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT
 from retrace.plan.history import Column, History
 
@@ -24,7 +25,7 @@ def edit(history: History, column: Column, families: Counter[str]) -> Hashable:
     if family in OF_CONTEXT:
         return (family, column.paths)
     if family in ("function", "code"):
-        return (family, *_makers(function, history), _passed(history))
+        return (family, *_makers(function, history), _kinds(history), _passed(history))
     if (
         (line := _line(history, column)) is not None
         and family in _OF_LINE
@@ -49,6 +50,8 @@ class Edits:
         """Note that the edit changes this column; merge edits that change the same thing."""
         for thing in _things(history, column):
             owner = self._owners.setdefault(thing, edit)
+            if _are_apart(owner, edit):
+                continue
             if (one := self.of(owner)) != (other := self.of(edit)):
                 self._joined[other] = one
 
@@ -57,6 +60,12 @@ class Edits:
         while (other := self._joined.get(edit)) is not None:
             edit = other
         return edit
+
+
+def _are_apart(one: Hashable, other: Hashable) -> bool:
+    """Whether both are about one function that is jitted twice, as it is and transformed."""
+    first, second = (cast(tuple[Hashable, ...], edit) for edit in (one, other))
+    return first[0] == second[0] == "function" and first[:-1] != second[:-1]
 
 
 def _things(history: History, column: Column) -> Iterator[Hashable]:
@@ -97,6 +106,13 @@ def _makers(function: Function, history: History) -> Iterator[Hashable]:
         return
     yield function.site
     yield function.wrappers
+
+
+def _kinds(history: History) -> frozenset[str]:
+    """What is jitted again, such as the function itself or what a transform made of it."""
+    return frozenset(
+        [row.fix.what.value for row in history.rows if isinstance(row.fix, OfFunction)]
+    )
 
 
 def _passed(history: History) -> frozenset[str]:

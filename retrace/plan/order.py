@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from retrace.causes import Cause
-from retrace.model import Recording, Verdict
+from retrace.model import FieldChange, Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
-from retrace.model.parts import OF_CONTEXT, OF_OPTIONS
+from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.model.row import Row
 from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
@@ -23,6 +23,7 @@ from retrace.plan.root import Root
 from retrace.plan.step import Plan, Step
 from retrace.plan.variables import size_candidates
 from retrace.reason.precedence import cause_of_function
+from retrace.reason.traits import looks_equal, looks_the_same
 from retrace.reason.verdict import Site, site_of
 
 
@@ -222,6 +223,18 @@ def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
     return all(is_in(path, paths) for path in advised.paths)
 
 
+def _needs_more(verdict: Verdict) -> bool:
+    """Whether Python values changed that its advice only names, and hold something else."""
+    others = {path for path, _ in verdict.fix.others} if verdict.fix is not None else set[str]()
+    return any(
+        change.path in others
+        and (change.component in OF_ARGUMENTS or isinstance(change, FieldChange))
+        and not looks_the_same(change)
+        and not looks_equal(change)
+        for change in verdict.changes
+    )
+
+
 def _how_sure(choice: Choice, names: Sequence[str], ledger: Ledger, reach: Reach) -> Sure:
     """How sure it is that the step works, whatever the program means.
 
@@ -237,9 +250,10 @@ def _how_sure(choice: Choice, names: Sequence[str], ledger: Ledger, reach: Reach
         verdict.miss.function.in_library and verdict.miss.through is not None for verdict in own
     ):
         return "ask"  # the user may be unable to change what a library passes to itself
-    if worths == {"yes"} and not any(member.sure == "ask" for member in choice.members):
+    asked = any(member.sure == "ask" for member in choice.members) or any(map(_needs_more, own))
+    if worths == {"yes"} and not asked:
         return "clear"
-    if any(member.sure == "ask" for member in choice.members):
+    if asked:
         return "ask"
     if any(verdict.fix is not None and verdict.fix.sure == "ask" for verdict in own):
         return "ask"

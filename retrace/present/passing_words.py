@@ -96,7 +96,7 @@ def _unmapped(advice: model.JitAndPass) -> str:
     if advice.what is What.TRANSFORMED:
         return (
             f", with `None` for {them} in the `in_axes` of a `vmap`, `P()` in the `in_specs` of "
-            "a `shard_map`"
+            f"a `shard_map`, and without {them} in the `argnums` of a `grad`"
         )
     return ""
 

@@ -104,7 +104,11 @@ def _with_unnamed(proposal: Proposal, text: str) -> str:
             and not any(is_below(one, (path,)) for one in known)
         ]
         if rest and len(rest) < len(change.paths):
-            text = f"{text[:-1]}; the same for {names(rest)}."
+            said = f"the same for {names(rest)}"
+            if change.family in _OF_VALUES:  # what one needs says nothing of the others
+                it = "it does" if len(rest) == 1 else "they do"
+                said = f"{names(rest)} changed in the same calls: while {it}, this saves nothing"
+            text = f"{text[:-1]}; {said}."
         elif rest:
             alone.append(change)
     if alone:
@@ -113,7 +117,8 @@ def _with_unnamed(proposal: Proposal, text: str) -> str:
     return text
 
 
-_OF_ARGUMENTS = (*OF_ARGUMENTS, "meta", "tree", "signature", "dtype", "weak_type", "sharding")
+_OF_VALUES = (*OF_ARGUMENTS, "meta")
+_OF_ARGUMENTS = (*_OF_VALUES, "tree", "signature", "dtype", "weak_type", "sharding")
 
 
 def _is_made_once(advice: Advice | None) -> bool:

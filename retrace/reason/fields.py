@@ -137,3 +137,15 @@ def _type(content: JSON) -> str:
     # A function or class inside a value is recorded as text.
     is_named = isinstance(content, str) and content.startswith("<")
     return "object" if is_named else type(content).__name__
+
+
+_FIELD_NAME = re.compile(r"\.(\w+)")
+
+
+def fields_of_function(change: Change) -> tuple[str, ...]:
+    """The names of the values that a function holds and that are known to differ."""
+    old, new = values_of(change)
+    if old is None or new is None:
+        return ()
+    found = [_FIELD_NAME.match(one.path) for one in differences(old, new)]
+    return tuple(dict.fromkeys(one[1] for one in found if one))

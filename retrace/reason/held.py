@@ -133,6 +133,11 @@ def is_in(name: str, holders: tuple[str, ...]) -> bool:
     return name in holders or is_below(name, holders)
 
 
+def is_about(name: str, others: tuple[str, ...]) -> bool:
+    """Whether the name is one of these, a part of one, or what one is a part of."""
+    return is_in(name, others) or any(is_below(one, (name,)) for one in others)
+
+
 def is_below(name: str, holders: tuple[str, ...]) -> bool:
     """Whether the name is a part of one of these."""
     return any(name.startswith((f"{holder}.", f"{holder}[")) for holder in holders)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
 from retrace.compare.equality import type_name
-from retrace.compare.values import differences, of_array
+from retrace.compare.values import of_array
 from retrace.model import (
     Change,
     Component,
@@ -46,15 +45,19 @@ from retrace.reason.evidence import (
     types_of,
     values_of,
 )
-from retrace.reason.fields import field_changes, held_arrays, held_functions, holds_itself
-from retrace.reason.held import containers
+from retrace.reason.fields import (
+    field_changes,
+    fields_of_function,
+    held_arrays,
+    held_functions,
+    holds_itself,
+)
+from retrace.reason.held import containers, is_about
 from retrace.reason.program import numbers
 from retrace.reason.traits import is_explained_beside, is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
 
 _Change = TypeVar("_Change", bound=Change)
-
-_FIELD = re.compile(r"\.(\w+)")
 
 
 def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Advice:
@@ -68,8 +71,10 @@ def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Ad
     advised = _static_argument(evidence, explaining)
     rest = [one for one in own if not any(path.startswith(one.path) for path in advised.paths)]
     if isinstance(advised, ToArray):
-        alike = (one.path for one in rest if looks_the_same(one))
-        advised = advised.changed(kept=(*advised.kept, *alike))
+        alike = [one for one in rest if looks_the_same(one)]
+        others = {_holder(one.path) for one in rest if one not in alike} - {""}
+        kept = (one.path for one in alike if _holder(one.path) not in others)
+        advised = advised.changed(kept=(*advised.kept, *kept))
         rest = [one for one in rest if one.path not in advised.kept]
     return (
         advised.changed(others=tuple((one.path, "static") for one in rest)) if rest else advised
@@ -90,7 +95,7 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
     if is_function(first) and _differs_by(first, evidence):
-        held, unsure = _fields(first), _may_be_equal(evidence)
+        held, unsure = fields_of_function(first), _may_be_equal(evidence)
         return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
     if is_function(first):
         file = evidence.miss.function.file
@@ -120,6 +125,8 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
         and evidence.program.kind == "shapes-only"
         and Component.SHAPE not in evidence.components
     )
+    # What a function holds cannot be passed instead of it.
+    own = [each for each in own if not is_function(each)]
     found = [
         change
         for each in own
@@ -139,6 +146,10 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     holders = [each for each in own if each not in found]
     kept = _paths(one for one in holders if is_by_identity(one))
     return ToArray(paths=_paths(found), outside=_paths(holders), kept=kept)
+
+
+def _holder(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def _explained(change: Change, evidence: Evidence) -> tuple[Change, ...]:
@@ -191,15 +202,6 @@ def _held_arrays(evidence: Evidence, change: Change) -> tuple[str, ...]:
     data: object = new.data
     fields = cast(dict[str, object], data) if isinstance(data, dict) else {}
     return tuple(f"{change.path}.{name}" for name, one in fields.items() if is_array_type(one))
-
-
-def _fields(change: Change) -> tuple[str, ...]:
-    """The names of the values that a function holds and that are known to differ."""
-    old, new = values_of(change)
-    if old is None or new is None:
-        return ()
-    found = [_FIELD.match(one.path) for one in differences(old, new)]
-    return tuple(dict.fromkeys(one[1] for one in found if one))
 
 
 def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
@@ -332,7 +334,8 @@ def tree_structure(evidence: Evidence) -> Advice:
         return once
     explaining = _explaining(own, evidence) if _differs(evidence) else own
     advised = _tree_structure(explaining, evidence)
-    rest = [(path, "static_data") for path in _paths(one for one in own if one not in explaining)]
+    known = (*advised.paths, *(path for path, _ in advised.others))
+    rest = [(path, "static_data") for path in _paths(own) if not is_about(path, known)]
     return advised.changed(others=(*advised.others, *rest)) if rest else advised
 
 
@@ -372,7 +375,7 @@ def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> 
     if is_function(first) and (parts := field_changes(first)):
         return _holds_other(paths, parts)
     if is_function(first) and _differs_by(first, evidence) and not is_another_function(first):
-        held, unsure = _fields(first), _may_be_equal(evidence)
+        held, unsure = fields_of_function(first), _may_be_equal(evidence)
         return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
     fields = [change for change in own if isinstance(change, FieldChange)]
     if (unused := _unused(evidence, fields, in_tree=True)) is not None:
