@@ -250,6 +250,14 @@ def _omitted(candidate: Candidate, reach: Reach) -> Advice | None:
         return None
     found = [omitted(history, column) for history, column in reach.columns(candidate)]
     paths = tuple(dict.fromkeys(path for names in found for path in names))
+    static = {
+        name
+        for history, _ in reach.columns(candidate)
+        for row in history.rows
+        for name, _ in row.miss.key.static
+    }
+    if static & {*paths}:  # no array can stand for None there
+        return FewValues(paths=paths, why="separate", proof=Proof.MEANING)
     return OneStructure(paths=paths, way="omitted", proof=Proof.MEANING) if paths else None
 
 

@@ -11,7 +11,7 @@ from retrace.model import Verdict
 from retrace.model.advice import PadShape
 from retrace.plan.corners import Size
 from retrace.plan.history import Column, History, Part
-from retrace.plan.joint import lengths
+from retrace.plan.joint import lengths, sizes_of
 from retrace.plan.replay import Mapped
 
 _Sized = TypeVar("_Sized", int, Size)
@@ -24,7 +24,7 @@ class Axis:
         self.at = (index, number)
         self.history, self.column = history, column
         parts = [part for part in column.parts if part.axis >= 0]
-        sizes = {part: history.sizes(part) for part in parts}
+        self._sizes = sizes = sizes_of(history, parts)
         self.part = max(parts, key=lambda part: (len(set(sizes[part])), -part.axis))
         self.dims = lengths(history, parts)
         """One axis for each independent length."""
@@ -65,12 +65,8 @@ class Axis:
     @property
     def others(self) -> list[Part]:
         """Axes whose size differs from that of the main axis but follows from it."""
-        own = self.history.sizes(self.part)
-        return [
-            part
-            for part in self.column.parts
-            if part.axis >= 0 and self.history.sizes(part) != own
-        ]
+        own = self._sizes[self.part]
+        return [part for part, sizes in self._sizes.items() if sizes != own]
 
     @property
     def in_order(self) -> list[int]:
@@ -97,7 +93,7 @@ class Axis:
 
     def same_lengths(self) -> list[tuple[str, ...]]:
         """For each length, the arguments and axes that always have it."""
-        sizes = {part: self.history.sizes(part) for part in self.column.parts if part.axis >= 0}
+        sizes = self._sizes
         return [
             tuple(f"{p.path} axis {p.axis}" for p, own in sizes.items() if own == sizes[part])
             for part in self.dims

@@ -9,6 +9,7 @@ from math import prod
 
 from retrace.model import Dim
 from retrace.plan.corners import Size
+from retrace.plan.defaults import ABSENT
 from retrace.plan.history import Column, History, Part
 
 _MIN_SIZES = 3
@@ -57,12 +58,37 @@ def _are_together(history: History, first: Column, second: Column) -> bool:
     return any(both <= {leaf.path for leaf in row.miss.key.leaves} for row in history.rows)
 
 
+def sizes_of(history: History, parts: Sequence[Part]) -> dict[Part, tuple[int, ...]]:
+    """The length of each axis in each row.
+
+    An array that some rows lack, and that has the length of another one wherever it is there, has
+    it in all rows.
+    """
+    own = {part: history.sizes(part) for part in parts if part.axis >= 0}
+    there = {part: _rows_with(history, part.path) for part in own}
+    every = [part for part in own if len(there[part]) == len(history.rows)]
+    for part in own.keys() - every:
+        for leader in every:
+            if all(own[leader][row] == own[part][row] for row in there[part]):
+                own[part] = own[leader]
+                break
+    return own
+
+
+def _rows_with(history: History, path: str) -> list[int]:
+    """The rows that have an array of this path."""
+    there, rows = Part("tree", path), range(len(history.rows))
+    if not any(there in cell for cell in history.cells):
+        return [*rows]
+    return [row for row in rows if history.value(row, there) != ABSENT]
+
+
 def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
     """One axis for each independent length, meaning that it grows with none of the others.
 
     Another axis of the same array is padded on its own unless it always has the same length.
     """
-    own = {part: history.sizes(part) for part in parts if part.axis >= 0}
+    own = sizes_of(history, parts)
     found: list[Part] = []
     axes = Counter(part.path for part in own)
     # Preferably of the array that has several of these axes, and not of one deep in a state.
@@ -97,11 +123,11 @@ def cost(history: History, column: Column, dims: Sequence[Part]) -> Callable[[Si
     keys = rows[0].miss.key, rows[-1].miss.key
     leaves = {leaf.path: leaf for key in keys for leaf in key.leaves}
     axes: dict[str, dict[int, tuple[int, dict[int, int]]]] = {}
-    of_dims = [history.sizes(part) for part in dims]
-    for part in column.parts:
-        sizes = history.sizes(part)
+    of_parts = sizes_of(history, column.parts)
+    of_dims = [of_parts[part] for part in dims]
+    for part, sizes in of_parts.items():
         place = next((at for at, one in enumerate(of_dims) if _follows(one, sizes)), None)
-        if place is not None and part.axis >= 0:
+        if place is not None:
             table = dict(zip(of_dims[place], sizes, strict=True))
             axes.setdefault(part.path, {})[part.axis] = place, table
     terms = [

@@ -11,6 +11,7 @@ from retrace.present.advice_arrays import of_arrays
 from retrace.present.advice_functions import of_functions
 from retrace.present.advice_operations import of_operations
 from retrace.present.advice_values import of_values
+from retrace.present.passing_words import static_where
 from retrace.present.words import listed, names, quoted
 
 _MAX_OTHERS = 2
@@ -31,7 +32,8 @@ def advised(advice: Advice) -> str:
         if advice.reading:
             text += f" for each value of {names(advice.reading)}, which it would keep"
         if advice.holding:
-            text += f", and pass {names(advice.holding)}, which it holds"
+            held = names(advice.holding)
+            text += f", and pass {held}, which it holds{static_where(advice.holding)}"
         if advice.calling:
             many = len(advice.calling) > 1
             text += f", and pass what {names(advice.calling)} {'hold' if many else 'holds'}"
@@ -40,6 +42,9 @@ def advised(advice: Advice) -> str:
         text += f"; {listed(others, _MAX_OTHERS)} changed too"
     if advice.scheduled:
         text += _scheduled(advice.scheduled)
+    if advice.counted:
+        what = names(advice.counted)
+        text += f"; keep one optimizer for each {what} of a schedule, which cannot be injected"
     text += also_read(advice.read_too)
     if advice.passed_by and advice.paths and not isinstance(advice, PadBatch):
         text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
@@ -52,10 +57,11 @@ def advised(advice: Advice) -> str:
 def _scheduled(numbers: tuple[str, ...]) -> str:
     it, of = ("them", "belong") if len(numbers) > 1 else ("it", "belongs")
     given = ", ".join(numbers)
+    passed = ", ".join(f"{name}={name}" for name in numbers)
     return (
         f"; {names(numbers)} {of} to a schedule, which would overwrite what is set: inject {it} "
         f"into a function that makes the schedule, too, as in "
-        f"`optax.inject_hyperparams(lambda {given}: optax.sgd(schedule({given})))`"
+        f"`optax.inject_hyperparams(lambda {given}: optax.sgd(schedule({passed})))`"
     )
 
 

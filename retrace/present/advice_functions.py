@@ -5,7 +5,15 @@ from __future__ import annotations
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof, What
 from retrace.present.advice_values import AS_ARRAY
-from retrace.present.passing_words import UNEXPLAINED, and_pass, arguments, jit, once, whom
+from retrace.present.passing_words import (
+    UNEXPLAINED,
+    and_pass,
+    arguments,
+    jit,
+    once,
+    or_computed,
+    whom,
+)
 from retrace.present.words import names, quoted
 
 
@@ -297,6 +305,8 @@ def _for_each(advice: model.JitForEach) -> str:
         text += f"; pass {also}the arrays that it reads, also through what it calls, as arguments"
     elif advice.traced:
         text += f"; pass {names(advice.traced)} as {arguments(advice.traced)}"
+        them = "them" if len(advice.traced) > 1 else "it"
+        text += or_computed(them) if advice.computed else ""
     if advice.static:
         text += f"; pass {names(advice.static)} as {arguments(advice.static, 'static')}"
     return text + (UNEXPLAINED if advice.unexplained else "")

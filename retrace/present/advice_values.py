@@ -177,7 +177,8 @@ def _not_static(advice: model.ToArray, who: str, it: str, many: bool) -> str:
 
 def _kept(advice: model.ToArray) -> str:
     kept = as_objects(advice.kept)
-    return f", and keep one {names(kept)}: a new one is another key" if kept else ""
+    same = " if it holds the same" if advice.proof is Proof.MEANING else ""
+    return f", and keep one {names(kept)}{same}: a new one is another key" if kept else ""
 
 
 def _held(advice: model.PassHeld, who: str) -> str:

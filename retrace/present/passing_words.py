@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from retrace.model import advice as model
 from retrace.model.advice import OfFunction, What
 from retrace.present.advice_values import AS_ARRAY, stays
@@ -106,12 +108,21 @@ def _kept_outside(advice: model.JitAndPass) -> str:
     if advice.picks:
         return ""
     it = "them" if len(advice.traced) > 1 else "it"
-    if advice.computed:
-        return (
-            f" (or what Python computes from {it}: an array computes in 32 bits, and `if`, "
-            f"`int`, `math` and NumPy refuse {it})"
-        )
-    return stays(it)
+    return or_computed(it) if advice.computed else stays(it)
+
+
+def static_where(passed: Sequence[str]) -> str:
+    """How to pass what a function holds, where its program does not show what depends on it."""
+    which = "one of them" if len(passed) > 1 else "it"
+    return f" (as a static argument where a shape, an `if` or a loop depends on {which})"
+
+
+def or_computed(it: str) -> str:
+    """What to pass in place of numbers with which Python computes while it traces."""
+    return (
+        f" (or what Python computes from {it}: an array computes in 32 bits, and `if`, "
+        f"`int`, `math` and NumPy refuse {it})"
+    )
 
 
 def _once(advice: model.JitAndPass) -> str:

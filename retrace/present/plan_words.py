@@ -16,6 +16,7 @@ from retrace.present.advice_operations import (
     of_lines,
 )
 from retrace.present.padding_words import although, arrays_by_axes, every_axis, masked, room
+from retrace.present.passing_words import static_where
 from retrace.present.plan_titles import title
 from retrace.present.words import listed, names, quoted
 from retrace.present.words import place as words_of
@@ -37,7 +38,8 @@ def _sentence(proposal: Proposal) -> str:
         return eager
     text = _without_advice(proposal) if proposal.advice is None else advised(proposal.advice)
     if rest := _held_besides(proposal):
-        text = f"{text[:-1]}; pass {names(rest)} too, which a new function object held."
+        also = f"pass {names(rest)} too, which a new function object held{static_where(rest)}"
+        text = f"{text[:-1]}; {also}."
     text = _with_unnamed(proposal, text)
     if not proposal.made and _is_made_once(proposal.advice):
         text = f"{text[:-1]}; this line passes it; where it is created was not seen."
@@ -57,10 +59,12 @@ def _sentence(proposal: Proposal) -> str:
 def _created_once(change: Change) -> str:
     text = f"create {names(change.functions)} once, outside, and call that"
     it = "it holds" if len(change.functions) == 1 else "they hold"
-    return f"{text}; pass {names(change.held)}, which {it}" if change.held else text
+    held = f"; pass {names(change.held)}, which {it}{static_where(change.held)}"
+    return text + held if change.held else text
 
 
 _PLAINLY: dict[str, Callable[[Change], str]] = {
+    "sharding": lambda one: f"place {names(one.paths)} in the same way at every call",
     "dtype": lambda one: f"give {names(one.paths)} one dtype at every call",
     "tree": lambda one: f"give {names(one.paths)} the same structure at every call",
     "weak_type": lambda one: f"pass {names(one.paths)} with a dtype, not as a Python number",

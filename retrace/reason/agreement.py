@@ -42,10 +42,12 @@ from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
     advice_of_kind,
+    ask_for_kept,
     changed_for_nothing,
     differing_values,
     keep_compared,
     keep_others,
+    leave_constants,
     pass_held,
     pass_same,
 )
@@ -74,7 +76,9 @@ def agree(history: list[Verdict]) -> None:
         _unify_types,
         proved_for_all,
         _keep_used,
+        leave_constants,
         _keep_optional,
+        ask_for_kept,
         _read_too,
     )
     for rule in rules:
@@ -162,6 +166,7 @@ def _for_each_call(
         same=all(one.same for one in found),
         reads=any(one.reads for one in (*found, *passing)),
         unexplained=any(one.unexplained for one in (*found, *passing)),
+        computed=any(one.computed for one in (*found, *passing)),
         traced=tuple(name for name in traced if name not in static),
         static=static,
         proof=least.proof,

@@ -80,8 +80,9 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
         if maker := made_of_it(evidence.nearest, miss, passes=passes):
             # What else the library was given is not known.
             advised = advised.changed(maker=maker, proof=Proof.MEANING)
-    if injects(advised) and (numbers := scheduled(evidence.changes)):
-        advised = advised.changed(scheduled=numbers)
+    if injects(advised):
+        numbers, counts = scheduled(evidence.changes)
+        advised = advised.changed(scheduled=numbers, counted=counts)
     if isinstance(advised, _MAPPED) and is_mapped(miss):
         advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))

@@ -67,6 +67,7 @@ def made_again(evidence: Evidence) -> Advice:
             unexplained=unexplained,
             traced=passed.traced,
             static=passed.static,
+            computed=passed.computed,
             proof=Proof.MEANING if unexplained else proof,
         )
     if function.kind is Kind.PARTIAL:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from retrace.model import Change, Component, Value
 from retrace.reason.evidence import (
+    Evidence,
     holds_arrays,
     innermost,
     is_another_function,
@@ -17,6 +18,7 @@ from retrace.reason.evidence import (
     values_of,
 )
 from retrace.reason.fields import field_changes, is_complete
+from retrace.reason.program import numbers
 from retrace.reason.traits import looks_equal
 from retrace.reason.values import is_amount, is_plain
 
@@ -155,3 +157,10 @@ def containers(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _ITEM = re.compile(r"\[\d+\]$")
+
+
+def may_hold_another(evidence: Evidence, values: Sequence[Change]) -> bool:
+    """Whether a constant changed that is none of these values, nor one of their fields."""
+    parts = [part for each in values for part in field_changes(each, whole=False) or (each,)]
+    constants = set[object]() if evidence.program is None else {*evidence.program.constants}
+    return not constants <= {numbers(part) for part in parts}

@@ -9,7 +9,9 @@ from typing import TypeVar
 from retrace.model import Change, Verdict
 from retrace.model.advice import (
     Advice,
+    BranchInProgram,
     CompareByValue,
+    FewValues,
     InjectHyperparams,
     LeaveOutValue,
     OneStructure,
@@ -95,6 +97,30 @@ def pass_same(history: list[Verdict]) -> None:
         if isinstance(own, ToArgument) and own.outside:
             paths = tuple(dict.fromkeys((*own.paths, *found[own.outside])))
             replace_advice(history, index, own.changed(paths=paths))
+
+
+def leave_constants(history: list[Verdict]) -> None:
+    """A value that is only a constant between some calls does not decide programs."""
+    proved = [one for one in advice_of_kind(history, ToArgument) if one.proof is Proof.CONSTANTS]
+    constants = {path for one in proved for path in one.paths}
+    for index, verdict in enumerate(history):
+        own = verdict.fix
+        if not isinstance(own, BranchInProgram | FewValues):
+            continue
+        rest = tuple(path for path in own.paths if path not in constants)
+        if rest and rest != own.paths:
+            others = tuple((path, "static") for path in own.paths if path in constants)
+            replace_advice(history, index, own.changed(paths=rest, others=own.others + others))
+
+
+def ask_for_kept(history: list[Verdict]) -> None:
+    """Objects that are kept, if one of them may hold something else, are asked about."""
+    asked = [one for one in advice_of_kind(history, ToArray) if one.proof is Proof.MEANING]
+    kept = {path for one in asked for path in one.kept}
+    for index, verdict in enumerate(history):
+        own = verdict.fix
+        if isinstance(own, ToArray) and not kept.isdisjoint(own.kept):
+            replace_advice(history, index, own.changed(proof=Proof.MEANING))
 
 
 def keep_compared(history: list[Verdict]) -> None:

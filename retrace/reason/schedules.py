@@ -34,19 +34,23 @@ def injects(advised: Advice) -> bool:
             return False
 
 
-def scheduled(changes: Iterable[Change]) -> tuple[str, ...]:
-    """The names of changed numbers that a schedule holds, as `init_value`."""
-    return tuple(dict.fromkeys(name for change in changes for name in _scheduled(change)))
+def scheduled(changes: Iterable[Change]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of changed numbers that a schedule holds: `init_value`, and `decay_steps`."""
+    found = dict([named for change in changes for named in _scheduled(change)])
+    return (
+        tuple([name for name, is_count in found.items() if not is_count]),
+        tuple([name for name, is_count in found.items() if is_count]),
+    )
 
 
-def _scheduled(change: Change) -> Iterator[str]:
+def _scheduled(change: Change) -> Iterator[tuple[str, bool]]:
     old, new = values_of(change)
     if old is None or new is None:
         return
     for one in differences(old, new):
         *around, name = one.place or ("",)
         if one.kind == "changed" and isinstance(name, str) and _is_scheduled(new.data, around):
-            yield name
+            yield name, {type(one.old), type(one.new)} == {int}
 
 
 def _is_scheduled(data: JSON, place: Iterable[str | int]) -> bool:

@@ -52,7 +52,7 @@ from retrace.reason.fields import (
     held_functions,
     holds_itself,
 )
-from retrace.reason.held import containers, is_about
+from retrace.reason.held import containers, is_about, may_hold_another
 from retrace.reason.program import numbers
 from retrace.reason.traits import is_explained_beside, is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
@@ -72,9 +72,11 @@ def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Ad
     rest = [one for one in own if not any(path.startswith(one.path) for path in advised.paths)]
     if isinstance(advised, ToArray):
         alike = [one for one in rest if looks_the_same(one)]
-        others = {_holder(one.path) for one in rest if one not in alike} - {""}
-        kept = (one.path for one in alike if _holder(one.path) not in others)
+        others = {one.path.rpartition(".")[0] for one in rest if one not in alike} - {""}
+        kept = (one.path for one in alike if one.path.rpartition(".")[0] not in others)
         advised = advised.changed(kept=(*advised.kept, *kept))
+        if advised.kept and may_hold_another(evidence, own):
+            advised = advised.changed(proof=Proof.MEANING)
         rest = [one for one in rest if one.path not in advised.kept]
     return (
         advised.changed(others=tuple((one.path, "static") for one in rest)) if rest else advised
@@ -146,10 +148,6 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     holders = [each for each in own if each not in found]
     kept = _paths(one for one in holders if is_by_identity(one))
     return ToArray(paths=_paths(found), outside=_paths(holders), kept=kept)
-
-
-def _holder(path: str) -> str:
-    return path.rpartition(".")[0]
 
 
 def _explained(change: Change, evidence: Evidence) -> tuple[Change, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,7 +24,9 @@ from retrace.model.advice import (
     LeaveOutValue,
     OneStructure,
     PassHeld,
+    Proof,
     ReuseObject,
+    ToArgument,
     ToArray,
 )
 from retrace.plan.order import plan
@@ -249,3 +251,120 @@ def test_an_object_that_looks_the_same_is_not_blamed_for_another_dtype(
     (again,) = _again(verdicts, "step")
     assert isinstance(again.fix, CompareByValue) and not again.fix.varies
     assert again.fix.others == (("x", "dtype"),)
+
+
+def test_values_of_a_tree_that_change_along_are_named_and_asked_about(
+    judge_all: JudgeAll,
+) -> None:
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class State:
+        w: Any
+        rate: float = field(metadata={"static": True})
+        name: str = field(metadata={"static": True})
+
+    step = jax.jit(lambda s: s.w * s.rate)
+
+    def program() -> None:
+        for k in (1.0, 2.0, 3.0):
+            step(State(ones, k, f"run{k}"))
+
+    recording, verdicts = judge_all(program)
+    for one in _again(verdicts, "<lambda>"):
+        assert one.fix is not None and one.fix.others == (("s.name", "static_data"),)
+    (step_,) = plan(recording, verdicts).steps
+    assert step_.sure == "ask" and "the same for" not in sentence(step_.proposal)
+
+
+def test_a_function_jitted_as_it_is_and_transformed_is_two_steps(judge_all: JudgeAll) -> None:
+    def loss(data: Any, x: Any) -> Any:
+        return ((data - x) ** 2).sum()
+
+    def program() -> None:
+        for k in (1.0, 2.0, 3.0):
+            data = np.full(4, k, np.float32)
+            jax.jit(partial(loss, data))(ones)
+            jax.jit(jax.grad(partial(loss, data)))(ones)
+
+    recording, verdicts = judge_all(program)
+    steps = plan(recording, verdicts).steps
+    assert [one.gone.calls.high for one in steps] == [2, 2]
+    said = [sentence(one.proposal) for one in steps]
+    assert sum("argnums" in one for one in said) == 1
+
+
+def test_an_array_that_some_calls_lack_has_the_length_of_the_others(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def total(p: Any) -> Any:
+        return p["w"] * 2 + p.get("b", 0)
+
+    def program() -> None:
+        for size, has in ((2, False), (3, False), (2, True), (3, True)):
+            both = {"w": np.ones(size, np.float32), "b": np.zeros(size, np.float32)}
+            total(both if has else {"w": both["w"]})
+
+    recording, verdicts = judge_all(program)
+    sized = [one.proposal for one in plan(recording, verdicts).steps if one.proposal.sizes]
+    (found,) = sized
+    assert found.pairs is None and found.sizes is not None
+    assert found.sizes.chosen.sizes == (3,) and found.sizes.seen == (2, 3)
+
+
+def test_no_array_stands_for_an_omitted_static_argument(judge_all: JudgeAll) -> None:
+    first = jax.jit(lambda x, top=None: x if top is None else x[:top], static_argnames="top")
+
+    def program() -> None:
+        for top in (1, 2):
+            first(ones)
+            first(ones, top=top)
+
+    recording, verdicts = judge_all(program)
+    said = [sentence(one.proposal) for one in plan(recording, verdicts).steps]
+    assert said and not any("array" in one for one in said)
+
+
+def test_a_function_that_may_hold_another_number_is_asked_about(judge_all: JudgeAll) -> None:
+    step = jax.jit(lambda p, rate, loss: p - rate * loss(p), static_argnames=("rate", "loss"))
+
+    def program() -> None:
+        for rate, delta in ((0.1, 1.5), (0.2, 1.5), (0.3, 3.5)):
+            _held["delta"] = delta
+            step(ones, rate=rate, loss=lambda x: x * _held["delta"])
+
+    _, verdicts = judge_all(program)
+    told = [one.fix for one in _again(verdicts, "<lambda>")]
+    assert told and all(one is not None and one.proof is Proof.MEANING for one in told)
+
+
+def test_a_constant_is_not_said_to_decide_the_program(judge_all: JudgeAll) -> None:
+    class Config(NamedTuple):
+        rate: float
+        is_last: bool
+
+    step = jax.jit(
+        lambda x, config: (x.sum() if config.is_last else x) * config.rate,
+        static_argnames="config",
+    )
+    given = ((0.5, False), (0.25, True), (0.125, False), (0.0625, False))
+    _, verdicts = judge_all(lambda: [step(ones, config=Config(*one)) for one in given])
+    told = [one.fix for one in _again(verdicts, "<lambda>")]
+    assert any(isinstance(one, ToArgument) and one.paths == ("config.rate",) for one in told)
+    for one in told:
+        if not isinstance(one, ToArgument):
+            assert one is not None and one.paths == ("config.is_last",)
+
+
+def test_what_python_computes_of_a_number_is_passed_beside_a_new_optimizer_as_well(
+    judge_all: JudgeAll,
+) -> None:
+    def make(opt: Any, rate: float) -> Any:
+        return jax.jit(lambda p: (opt.update(p, opt.init(p))[0], p / rate**3))
+
+    def program() -> None:
+        for rate in (1.5, 2.5, 3.5):
+            make(optax.sgd(0.1), rate)(ones)
+
+    _, verdicts = judge_all(program)
+    for one in _again(verdicts, "<lambda>"):
+        assert isinstance(one.fix, JitForEach) and one.fix.traced == ("rate",)
+        assert one.fix.computed

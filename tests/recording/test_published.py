@@ -556,15 +556,15 @@ def test_a_schedule_is_injected_as_a_whole(judge_all: JudgeAll) -> None:
     fixes = [one.fix for one in verdicts if one.fix is not None and one.fix.scheduled]
     assert len(fixes) == 2
     assert {one.scheduled for one in fixes} == {("init_value",)}
-    assert "lambda init_value: optax.sgd(schedule(init_value))" in advised(fixes[0])
+    assert "lambda init_value: optax.sgd(schedule(init_value=init_value))" in advised(fixes[0])
 
-    def schedule(rate: Any) -> Any:
-        return optax.cosine_decay_schedule(rate, 10)
+    def schedule(init_value: Any) -> Any:
+        return optax.cosine_decay_schedule(init_value, 10)
 
     whole = injected(
-        lambda rate: optax.inject_hyperparams(lambda init_value: optax.sgd(schedule(init_value)))(
-            init_value=rate
-        ),
+        lambda rate: optax.inject_hyperparams(
+            lambda init_value: optax.sgd(schedule(init_value=init_value))
+        )(init_value=rate),
         "init_value",
     )
     np.testing.assert_allclose(whole, program(), rtol=1e-6)
@@ -573,6 +573,25 @@ def test_a_schedule_is_injected_as_a_whole(judge_all: JudgeAll) -> None:
         "learning_rate",
     )
     assert np.array_equal(alone[0], alone[2])  # why the number alone must not be set
+
+
+def test_a_number_of_steps_is_not_injected(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for rate, steps in ((0.1, 10), (0.01, 20), (0.001, 30)):
+            tx = optax.sgd(optax.cosine_decay_schedule(rate, steps))
+            jax.jit(lambda state, tx=tx: tx.update(ones, state)[0])(tx.init(ones))
+
+    _, verdicts = judge_all(program)
+    fixes = [one.fix for one in verdicts if one.fix is not None and one.fix.scheduled]
+    assert {one.scheduled for one in fixes} == {("init_value",)}
+    assert {one.counted for one in fixes} == {("decay_steps",)}
+    # optax compares it with 0.
+    made = optax.inject_hyperparams(
+        lambda decay_steps: optax.sgd(optax.cosine_decay_schedule(0.1, decay_steps))
+    )(decay_steps=10)
+    step = jax.jit(lambda state: made.update(ones, state)[0])
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        step(made.init(ones))
 
 
 def test_a_plain_rate_is_no_schedule(judge_all: JudgeAll) -> None:

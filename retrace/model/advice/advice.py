@@ -61,6 +61,8 @@ class Advice(Record):
 
     scheduled: tuple[str, ...] = ()
     """Those of the numbers that go into an optimizer's state which a schedule of it holds."""
+    counted: tuple[str, ...] = ()
+    """Numbers of steps that a schedule holds: optax compares them while it traces."""
     read_too: tuple[str, ...] = ()
     """What the function reads besides its arguments and that is not the same either: a program
     that served both calls would keep the first."""

@@ -111,6 +111,8 @@ class JitForEach(OfFunction):
     """Whether it belongs to an optax optimizer, whose state can hold what differs instead."""
     unexplained: bool = False
     """Whether its program is another one although nothing recorded of what it holds is."""
+    computed: bool = False
+    """As in `JitAndPass`."""
 
     @property
     def inside(self) -> bool:
