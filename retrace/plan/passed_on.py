@@ -7,6 +7,7 @@ If `y = first(x)` and `second(y)` compile again because `x` came with another dt
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
@@ -73,9 +74,15 @@ def _takes(taker: Miss, maker: Miss) -> bool:
     return not made.isdisjoint(taken)
 
 
+_WARNED = re.compile(r"\\|\d(?:and|else|for|if|in|is|or)\b")
+"""What Python may warn of when it parses a line: an escape in a text, `1or 2`."""
+
+
 @lru_cache(maxsize=1024)
 def _names(source: str) -> tuple[frozenset[str], frozenset[str]]:
     """The variables that a line assigns, and those that it reads: `y`, `self.state`."""
+    if _WARNED.search(source):
+        return frozenset(), frozenset()
     try:
         tree = ast.parse(source.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):

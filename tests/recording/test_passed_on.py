@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -95,3 +97,23 @@ def test_what_changed_before_the_results_did_does_not_follow_from_them(
 
     steps = plan(*judge_all(program)).steps
     assert all(step.gone.calls.high == 1 for step in steps)
+
+
+def test_a_line_of_which_python_would_warn_is_not_read(
+    judge_all: JudgeAll, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(LINES)
+    steps = plan(*judge_all(lambda: runpy.run_path(str(program)))).steps
+    assert [step.gone.calls.high for step in steps] == [1, 1]
+    assert not [one for one in recwarn if issubclass(one.category, SyntaxWarning)]
+
+
+LINES = """
+import jax, numpy as np
+first = jax.jit(lambda x, name: x * 2, static_argnums=1)
+second = jax.jit(lambda y, name: y + 1, static_argnums=1)
+for t in (np.float32, np.int32):
+    y = first(np.ones(4, t), r"\\d")
+    second(y, r"\\d")
+"""
