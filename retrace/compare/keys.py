@@ -239,6 +239,14 @@ def same_structure(old: Miss, new: Miss) -> bool:
     return a.leaves is b.leaves or by_column(a.leaves).paths == by_column(b.leaves).paths
 
 
+def of_same_paths(old: Miss, new: Miss) -> set[Component]:
+    """In what arrays of the same paths differ, also below nodes that differ themselves."""
+    before = {leaf.path: leaf for leaf in old.key.leaves}
+    pairs = [(before[leaf.path], leaf) for leaf in new.key.leaves if leaf.path in before]
+    shapes = {Component.SHAPE} if any(a.shape != b.shape for a, b in pairs) else set[Component]()
+    return shapes | ({Component.DTYPE} if any(a.dtype != b.dtype for a, b in pairs) else set())
+
+
 def _same_nodes(old: tuple[Node, ...], new: tuple[Node, ...]) -> bool:
     # Equal tokens mean equal values, even if the text has changed since.
     return len(old) == len(new) and all(

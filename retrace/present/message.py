@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Literal
 
 from retrace.causes import Cause
+from retrace.compare.keys import of_same_paths
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.model.parts import BY_COMPONENT, VALUES
 from retrace.model.row import Row
@@ -271,7 +272,8 @@ def _same(verdict: Verdict) -> str:
     elif len(texts) > 3:
         texts = [*texts[:3], count(len(texts) - 3, "more argument")]
     if touched & set(arguments):
-        texts += [words for part, words in _LEAF_WORDS if part not in changed]
+        below = of_same_paths(verdict.nearest or verdict.miss, verdict.miss)
+        texts += [words for part, words in _LEAF_WORDS if part not in changed | below]
     texts += [
         words for part, words, held in _other_parts(verdict) if held and part not in changed
     ]
@@ -282,8 +284,7 @@ _LEAF_WORDS = ((Component.SHAPE, "shapes"), (Component.DTYPE, "dtypes"))
 
 
 def _other_parts(verdict: Verdict) -> tuple[tuple[Component, str, bool], ...]:
-    key = verdict.miss.key
-    function = verdict.miss.function
+    key, function = verdict.miss.key, verdict.miss.function
     new = any(change.component in _OF_FUNCTION for change in verdict.changes)
     return (
         *((row.component, row.title, bool(row.of(key))) for row in VALUES),

@@ -30,8 +30,11 @@ from retrace.model.advice import (
     ToArray,
 )
 from retrace.plan.order import plan
+from retrace.present.group import Group
+from retrace.present.message import lines
 from retrace.present.plan_titles import title
 from retrace.present.plan_words import sentence
+from retrace.present.view import View
 from tests.recording.conftest import JudgeAll
 
 ones = np.ones(4, np.float32)
@@ -368,3 +371,19 @@ def test_what_python_computes_of_a_number_is_passed_beside_a_new_optimizer_as_we
     for one in _again(verdicts, "<lambda>"):
         assert isinstance(one.fix, JitForEach) and one.fix.traced == ("rate",)
         assert one.fix.computed
+
+
+def test_sizes_that_changed_below_another_structure_are_not_called_the_same(
+    judge_all: JudgeAll,
+) -> None:
+    total = jax.jit(lambda b: sum(one.sum() for one in b.values()))
+
+    def program() -> None:
+        total({"x": np.ones(3, np.float32)})
+        total({"x": np.ones(9, np.float32), "y": ones})
+
+    recording, verdicts = judge_all(program)
+    (again,) = _again(verdicts, "<lambda>")
+    shown = lines(View(recording, verdicts), Group.alone(again))
+    (same,) = [" ".join(line.cells) for line in shown if line.label == "same"]
+    assert "dtypes" in same and "shapes" not in same
