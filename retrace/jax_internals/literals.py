@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from retrace.jax_internals.inner_programs import with_inner
 from retrace.jax_internals.names_values import (
     HOST_ARRAYS,
-    INNER,
     LITERAL,
     TYPE_TEXT,
     UNSPECIFIED,
@@ -108,14 +108,8 @@ def literal_arrays(jaxpr: Any) -> Iterator[np.ndarray[Any, Any]]:
 
     They may be the user's own, changed in place since the trace; then the literal changes, too.
     """
-    literal, inner_of = LITERAL.get(), INNER.get()
-    waiting, seen = [getattr(jaxpr, "jaxpr", jaxpr)], set[int]()
-    while waiting:
-        inner = waiting.pop()
-        if id(inner) in seen:
-            continue
-        seen.add(id(inner))
-        waiting += inner_of(inner)
+    literal = LITERAL.get()
+    for inner in with_inner(jaxpr):
         for variable in (*inner.outvars, *(v for each in inner.eqns for v in each.invars)):
             if type(variable) is literal and is_on_host(held := variable.val):
                 array = np.asarray(held)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, TypeAlias
 
-from retrace.jax_internals.names_values import INNER
+from retrace.jax_internals.inner_programs import with_inner
 from retrace.model import Frame, Stack
 
 Frames: TypeAlias = dict[int, tuple[str, Frame] | None]
@@ -93,14 +93,8 @@ def codes_of(jaxpr: Any) -> Iterator[CodeType]:
 
     What ran without adding an equation is not known.
     """
-    inner_of = INNER.get()
-    waiting, met, seen = [getattr(jaxpr, "jaxpr", jaxpr)], set[int](), set[Any]()
-    while waiting:
-        inner = waiting.pop()
-        if id(inner) in met:
-            continue
-        met.add(id(inner))
-        waiting += inner_of(inner)
+    seen = set[Any]()
+    for inner in with_inner(jaxpr):
         for equation in inner.eqns:
             traceback = equation.source_info.traceback
             if traceback is None or traceback in seen:

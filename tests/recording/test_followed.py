@@ -357,6 +357,56 @@ def partial_of_a_lambda_beside_another_function(followed: bool) -> Any:
     return [jitted(Partial(one, 1.0), ones) for one in made]
 
 
+@pair("jit-once-pass-arguments", programs=2)
+def functions_of_one_factory_that_need_other_things(followed: bool) -> Any:
+    def make(rate: float) -> Any:
+        return jax.jit(lambda p: p * rate), lambda p, x: (p * x).sum()
+
+    trains = jax.jit(lambda p, rate: p * rate)
+    slopes = jax.jit(jax.grad(make(0.0)[1], argnums=1))  # without `p`
+    found: list[Any] = []
+    for rate in (0.5, 0.25):
+        train, forward = make(rate)
+        p = trains(ones, np.float32(rate)) if followed else train(ones)
+        slope: Any = jax.jit(jax.grad(functools.partial(forward, p)))
+        found.append(slopes(p, ones) if followed else slope(ones))
+    return found
+
+
+class Density:
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __call__(self, q: Any) -> Any:
+        return ((self.data - q) ** 2).sum()
+
+
+@pair("reuse-object", programs=2)
+def one_function_for_each_value_that_it_holds(followed: bool) -> Any:
+    energy = jax.jit(lambda q, density: density(q) * 2, static_argnames="density")
+    found: list[Any] = []
+    for k in (1.0, 2.0):
+        model = Density(np.full(20, k, np.float32))
+        kept: Any = lambda q, model=model: model(q)
+        for i in range(3):
+            made: Any = lambda q, model=model: model(q)
+            found.append(energy(np.float32(i), density=kept if followed else made))
+    return found
+
+
+@pair("jit-once", programs=2)
+def one_function_for_each_object_and_the_arrays_that_it_reads(followed: bool) -> Any:
+    kept: dict[Any, Any] = {}
+    found: list[Any] = []
+    for act in (jax.numpy.tanh, jax.numpy.sin):
+        for k in (0.5, 2.0):
+            weights = {"w": jax.numpy.full(4, k)}
+            made: Any = jax.jit(lambda x, act=act, weights=weights: act(x * weights["w"]))
+            one: Any = kept.setdefault(act, jax.jit(lambda x, p, act=act: act(x * p["w"])))
+            found.append(one(ones, weights) if followed else made(ones))
+    return found
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_the_advice_removes(name: str, judge_all: JudgeAll) -> None:
     pair = PAIRS[name]
