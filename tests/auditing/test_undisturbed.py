@@ -273,6 +273,25 @@ def test_generators_that_methods_of_arguments_use_continue() -> None:
     assert generator.bit_generator.state == state
 
 
+def test_a_value_that_is_appended_is_not_what_is_written() -> None:
+    log: list[float] = []
+    it = types.SimpleNamespace(rate=1.0)
+
+    def track(value: float) -> None:
+        log.append(value)
+
+    @jax.jit
+    def scaled(x: Any) -> Any:
+        track(it.rate)
+        return x * it.rate
+
+    with retrace.recording():
+        scaled(x)
+        it.rate = 2.0
+        (told,) = retrace.audit()
+    assert told.verdict == "perhaps" and "`log`" in told.reason and len(log) == 1
+
+
 def test_what_takes_from_a_queue_is_not_traced_again() -> None:
     waiting: queue.Queue[float] = queue.Queue()
     for item in range(3):

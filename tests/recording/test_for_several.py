@@ -233,6 +233,7 @@ def test_a_number_beside_an_optimizer_is_passed_as_equinox_takes_arrays(
     (step,) = plan(recording, verdicts).steps
     assert title(step.proposal) == "pass `decay` as an array, and one `tx`"
     assert "static" not in sentence(step.proposal)
+    assert "tx." not in sentence(step.proposal)
 
 
 def test_an_object_that_looks_the_same_is_not_blamed_for_another_dtype(
@@ -387,3 +388,60 @@ def test_sizes_that_changed_below_another_structure_are_not_called_the_same(
     shown = lines(View(recording, verdicts), Group.alone(again))
     (same,) = [" ".join(line.cells) for line in shown if line.label == "same"]
     assert "dtypes" in same and "shapes" not in same
+
+
+def test_what_must_change_as_well_makes_a_step_a_question(judge_all: JudgeAll) -> None:
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class State:
+        w: Any
+        rate: float = field(metadata={"static": True})
+        schedule: Any = field(metadata={"static": True})
+
+    total = jax.jit(lambda s: s.w.sum())
+    recording, verdicts = judge_all(
+        lambda: [total(State(ones, rate, lambda t: 1 / (1 + t))) for rate in (0.5, 0.25)]
+    )
+    (again,) = _again(verdicts, "<lambda>")
+    assert isinstance(again.fix, ReuseObject) and again.avoidable == "yes"
+    assert again.fix.others == (("s.rate", "static_data"),)
+    (step,) = plan(recording, verdicts).steps
+    assert step.sure == "ask"
+
+
+def test_a_number_that_a_function_holds_is_no_leaf_of_a_model(judge_all: JudgeAll) -> None:
+    class Net(eqx.Module):
+        w: Any
+        scale: Any
+
+    def program() -> None:
+        step = eqx.filter_jit(lambda net, tx: tx.update(net.w * net.scale, tx.init(net.w))[0])
+        for k in (0.5, 0.25):
+            step(Net(jnp.ones(4), k), optax.sgd(k))
+
+    _, verdicts = judge_all(program)
+    (again,) = _again(verdicts, "<lambda>")
+    assert isinstance(again.fix, ToArray) and again.fix.paths == ("net.scale",)
+    assert {path for path, _ in again.fix.others} == {"tx.init", "tx.update"}
+    assert again.fix.kept == ()
+
+
+def test_what_steers_a_function_is_not_passed_where_it_is_new_besides(
+    judge_all: JudgeAll,
+) -> None:
+    def make(n: int) -> Any:
+        def repeated(x: Any) -> Any:
+            for _ in range(n):
+                x = jnp.sin(x)
+            return x
+
+        return jax.jit(repeated)
+
+    def program() -> None:
+        for n, x in ((2, np.float32(1)), (3, np.float32(1)), (4, 1.0)):
+            make(n)(x)
+
+    _, verdicts = judge_all(program)
+    *_, last = _again(verdicts, "repeated")
+    assert last.fix is not None and last.fix.remade == "repeated"
+    assert (last.fix.reading, last.fix.holding) == (("n",), ())
