@@ -8,7 +8,7 @@ given to all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -246,10 +246,22 @@ def _unify_functions(history: list[Verdict]) -> None:
             continue
         asked = [one for one in held[path] if isinstance(one, PassHeld)]
         others = tuple(dict.fromkeys(name for one in asked for name in one.held))
-        if isinstance(advised, ReuseObject) and others and verdict.program_change == "identical":
+        if isinstance(advised, ReuseObject) and others and _holds_the_same(verdict, others):
             replace_advice(history, index, advised.changed(each=others))
         elif isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
             replace_advice(history, index, (asked or held[path])[0])
+
+
+def _holds_the_same(verdict: Verdict, held: Sequence[str]) -> bool:
+    """Whether a call's function is another one over the same: one for each value saves it.
+
+    Over other values that give the same program it would be one more for each of them.
+    """
+    return verdict.program_change == "identical" and not any(
+        str(field.path).rpartition(".")[2] in held
+        for change in verdict.changes
+        for field in field_changes(change, whole=False)
+    )
 
 
 def _unify_types(history: list[Verdict]) -> None:

@@ -389,13 +389,13 @@ def functions_that_are_passed(rng: Random) -> Case:
 
     def reuse(advice: ReuseObject) -> Program:
         apply = jax.jit(lambda x, loss: loss(x), static_argnums=1)
-        one = make(values[0])
-        return lambda: [apply(x, one) for _ in values]
+        kept = {k: make(k) for k in (values if advice.each else values[:1])}
+        return lambda: [apply(x, kept.get(k, kept[values[0]])) for k in values]
 
     edits: dict[Any, Edit] = {
         ToArgument: _argument(use, values),
         ReuseObject: reuse,
-        CompareByValue: reuse,
+        CompareByValue: lambda advice: reuse(ReuseObject(advice.paths)),
     }
     return Case(f"{use.name} {values}", before, edits)
 
