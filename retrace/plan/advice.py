@@ -19,6 +19,7 @@ from retrace.model.advice import (
     LeaveOutValue,
     OneDtype,
     OneKeyType,
+    OneRank,
     OneStructure,
     Proof,
     ReuseObject,
@@ -34,6 +35,7 @@ from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
 from retrace.plan.root import Root
 from retrace.plan.step import Change, Proposal, Sizes
+from retrace.reason.arrays import array_for_number
 from retrace.reason.cards import card
 from retrace.reason.traits import passing_library
 
@@ -148,6 +150,8 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     family = members[0].family
     if advised is None and len(members) == 1:
         advised = _constant(members[0], reach) or _omitted(members[0], reach)
+    if advised is None and family == "rank":
+        advised = _from_the_start(members[0], reach)
     if advised is not None and (sizes is not None or pairs is not None):
         rest = tuple(one for one in advised.others if one[1] != Component.SHAPE)
         advised = advised.changed(others=rest)  # the sizes are told anyway
@@ -259,6 +263,15 @@ def _omitted(candidate: Candidate, reach: Reach) -> Advice | None:
     if static & {*paths}:  # no array can stand for None there
         return FewValues(paths=paths, why="separate", proof=Proof.MEANING)
     return OneStructure(paths=paths, way="omitted", proof=Proof.MEANING) if paths else None
+
+
+def _from_the_start(candidate: Candidate, reach: Reach) -> OneRank:
+    """An array in place of the number of the first call, if no miss has advice on that alone."""
+    paths = tuple(path for path in reach.paths(candidate) if path)
+    rows = [row.miss for history, _ in reach.columns(candidate) for row in history.rows]
+    starts = {array_for_number(rows[0], row, paths) for row in rows} - {""}
+    start = starts.pop() if len(starts) == 1 else ""
+    return OneRank(paths=paths, start=start, proof=Proof.MEANING)
 
 
 def _with_all_dtypes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from retrace.model import Verdict
+from retrace.model import ShapeChange, Verdict, WeakTypeChange
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.model.row import Row
 from retrace.plan.candidate import Candidate
@@ -187,9 +187,18 @@ def _is_another_program(verdict: Verdict, members: Members) -> bool:
     if verdict.program is None or verdict.program.kind != "different":
         return False
     families = {member.family for member in members}
+    if _starts_as_number(verdict):
+        families.discard("rank")  # which an array from the start makes one program
     return any(map(is_another_function, verdict.changes)) or not (
         families.isdisjoint(_FUNCTIONS) or families.isdisjoint(_STRUCTURES)
     )
+
+
+def _starts_as_number(verdict: Verdict) -> bool:
+    """Whether each array with another number of axes was a Python number before."""
+    weak = {change.path for change in verdict.changes if isinstance(change, WeakTypeChange)}
+    shapes = [change for change in verdict.changes if isinstance(change, ShapeChange)]
+    return all(not change.old and change.path in weak for change in shapes)
 
 
 _FUNCTIONS = frozenset(("function", "bodies", *OF_ARGUMENTS))

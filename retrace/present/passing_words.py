@@ -64,7 +64,9 @@ def and_pass(advice: model.JitAndPass) -> str:
     )
     if static:
         kind = _as_static(advice)
-        ways.append(f"pass {names(static)} as {kind}: each value gets its own program")
+        ways.append(
+            f"pass {names(static)} as {kind}: each value gets its own program{_if_read(advice)}"
+        )
     if advice.inject:
         ways.append(
             f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
@@ -88,6 +90,17 @@ def and_pass(advice: model.JitAndPass) -> str:
     if advice.one_type:
         text += f"; give {names(advice.one_type)} as one type"
     return text + _of_one_size(advice) + (UNEXPLAINED if advice.unexplained else "")
+
+
+def _if_read(advice: model.JitAndPass) -> str:
+    """What would make a program for each call, which may be for nothing."""
+    new = [name for name in advice.static if name in advice.always_new]
+    if not new:
+        return ""
+    it, is_ = ("it", "is another one") if len(new) == 1 else ("them", "are others")
+    return (
+        f" ({names(new)} {is_} at each call: leave {it} out if the function does not read {it})"
+    )
 
 
 def _unmapped(advice: model.JitAndPass) -> str:

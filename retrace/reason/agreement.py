@@ -38,7 +38,7 @@ from retrace.model.advice import (
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import ask_for_all, replace_advice
 from retrace.reason.evidence import is_function, named_changes, types_of
-from retrace.reason.fields import field_changes
+from retrace.reason.fields import field_changes, with_fields
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
     advice_of_kind,
@@ -112,6 +112,7 @@ def _unify_passing(history: list[Verdict]) -> None:
     resized = any(one.resized for one in found)
     unexplained = any(one.unexplained for one in found)
     lists = tuple(name for name in static if name in _lists(history))
+    new = tuple(one for one in static if len(values.get(one, ())) == len(history) > _FEW)
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce | KeepBound):
             continue
@@ -126,12 +127,18 @@ def _unify_passing(history: list[Verdict]) -> None:
             one_type=one_type,
             inject=inject,
             unexplained=unexplained,
+            always_new=new,
         )
         replace_advice(history, index, advised)
-        named = {str(c.path) for c in verdict.changes if c.component in _HELD}
+        held = (one for one in verdict.changes if one.component in _HELD)
+        named = {str(part.path) for one in held for part in with_fields(one)}
         if verdict.avoidable == "yes" and named & {*static}:
             # Each value of a static argument has its own program, needed or not.
             history[index] = replace(history[index], avoidable="maybe")
+
+
+_FEW = 2
+"""Among so many calls it means nothing that each has another value."""
 
 
 def _lists(history: list[Verdict]) -> set[str]:
@@ -327,7 +334,7 @@ def _values(history: list[Verdict]) -> _Values:
             if isinstance(change, HeldChange) or (
                 isinstance(change, NamedChange) and change.component in OF_ARGUMENTS
             ):
-                for part in (change, *field_changes(change, whole=False)):
+                for part in with_fields(change):
                     sides = [side for side in (part.old, part.new) if side is not None]
                     own = found.setdefault(str(part.path), set())
                     own |= {(side.type, side.text) for side in sides}

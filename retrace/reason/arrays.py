@@ -102,16 +102,34 @@ def _keys(miss: Miss, names: Sequence[str]) -> tuple[str, ...]:
 
 def _start(evidence: Evidence, names: tuple[str, ...]) -> str:
     """Code for an array in place of the one number that the earlier call passed."""
-    if evidence.nearest is None or len(names) != 1:
+    return (
+        ""
+        if evidence.nearest is None
+        else array_for_number(evidence.nearest, evidence.miss, names)
+    )
+
+
+def array_for_number(number: Miss, array: Miss, names: Sequence[str]) -> str:
+    """Code for an array that could be passed from the start, or "" if that is unclear.
+
+    Args:
+        number: the call that passed a Python number.
+        array: a later call that passed an array instead.
+        names: the path of the argument, if it is one.
+    """
+    if len(names) != 1:
         return ""
-    (name,) = names
     before, after = (
-        next((leaf for leaf in miss.key.leaves if leaf.path == name), None)
-        for miss in (evidence.nearest, evidence.miss)
+        next((leaf for leaf in miss.key.leaves if leaf.path == names[0]), None)
+        for miss in (number, array)
     )
     if before is None or after is None or before.shape or not before.weak_type:
         return ""
-    known = after.dtype in _OF_NUMPY and all(isinstance(size, int) for size in after.shape)
+    known = (
+        bool(after.shape)
+        and after.dtype in _OF_NUMPY
+        and all(isinstance(size, int) for size in after.shape)
+    )
     return f"np.full({after.shape}, value, np.{after.dtype})" if known else ""
 
 

@@ -43,6 +43,11 @@ def field_changes(change: Change, *, whole: bool = True) -> tuple[ValueChange, .
     return tuple([_field(change, one, old, new) for one in found])
 
 
+def with_fields(change: Change) -> tuple[Change, ...]:
+    """A change, and those of its fields that are known to differ."""
+    return (change, *field_changes(change, whole=False))
+
+
 def _field(change: ValueChange, found: Difference, old: Value, new: Value) -> ValueChange:
     """The change of one field, with a host array as a whole."""
     path = of_array(found.path, found.old, found.new)

@@ -445,3 +445,68 @@ def test_what_steers_a_function_is_not_passed_where_it_is_new_besides(
     *_, last = _again(verdicts, "repeated")
     assert last.fix is not None and last.fix.remade == "repeated"
     assert (last.fix.reading, last.fix.holding) == (("n",), ())
+
+
+def test_what_is_another_one_at_each_call_is_passed_only_if_it_is_read(
+    judge_all: JudgeAll,
+) -> None:
+    def loss(w: Any, config: Any) -> Any:
+        for _ in range(config["layers"]):
+            w = jnp.tanh(w)
+        return w.sum()
+
+    def make(config: Any) -> Any:
+        return jax.jit(lambda w: w - config["lr"] * jax.grad(loss)(w, config))
+
+    def program() -> None:
+        for number, (lr, layers) in enumerate(((0.1, 2), (0.05, 2), (0.05, 3), (0.01, 3))):
+            make({"lr": lr, "layers": layers, "name": f"run{number}"})(ones)
+
+    recording, verdicts = judge_all(program)
+    told = [one for one in verdicts if isinstance(one.fix, JitAndPass)]
+    assert told and "yes" not in {one.avoidable for one in told}  # its name is another each time
+    for one in told:
+        assert isinstance(one.fix, JitAndPass)
+        assert one.fix.always_new == ("config['name']",)
+    (step,) = plan(recording, verdicts).steps
+    assert step.gone.calls.low == 0
+    assert "leave it out" in sentence(step.proposal)
+
+
+def test_a_number_that_becomes_an_array_while_a_static_number_changes_is_a_step(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames="lr")
+    def update(p: Any, m: Any, lr: float) -> Any:
+        m = 0.9 * m + p
+        return p - lr * m, m
+
+    def program() -> None:
+        p, m = ones, 0.0
+        for lr in (0.1, 0.05, 0.05):
+            p, m = update(p, m, lr)
+
+    (step,) = plan(*judge_all(program)).steps
+    assert sorted(one.family for one in step.proposal.changes) == ["rank", "static", "weak_type"]
+    assert (step.sure, step.gone.calls.low, step.gone.calls.high) == ("ask", 1, 1)
+
+
+def test_an_array_from_the_start_is_told_where_no_miss_is_about_it_alone(
+    judge_all: JudgeAll,
+) -> None:
+    @dataclass(eq=False)
+    class Config:
+        lr: float
+
+    @partial(jax.jit, static_argnames="config")
+    def update(p: Any, m: Any, config: Any) -> Any:
+        m = 0.9 * m + p
+        return p - config.lr * m, m
+
+    def program() -> None:
+        p, m = ones, 0.0
+        for lr in (0.1, 0.1, 0.05):
+            p, m = update(p, m, Config(lr))
+
+    said = [sentence(one.proposal) for one in plan(*judge_all(program)).steps]
+    assert any("`np.full((4,), value, np.float32)`" in one for one in said), said

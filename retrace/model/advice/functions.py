@@ -156,6 +156,8 @@ class JitAndPass(OfFunction):
     """Functions that it holds and that are created again as well, from the same code."""
     unexplained: bool = False
     """Whether its program is another one although nothing recorded of what it holds is."""
+    always_new: tuple[str, ...] = ()
+    """Those of the static values that no two calls have in common."""
 
 
 class OneReceiver(Advice):
