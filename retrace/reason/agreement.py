@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from retrace.model import Component, HeldChange, NamedChange, Verdict
+from retrace.model import Component, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -37,6 +37,7 @@ from retrace.model.advice import (
 )
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import ask_for_all, replace_advice
+from retrace.reason.calls import always_new, has_several_types, lists_of_calls, values_of_calls
 from retrace.reason.evidence import is_function, named_changes, types_of
 from retrace.reason.fields import field_changes, with_fields
 from retrace.reason.held import is_in
@@ -104,15 +105,14 @@ def _unify_passing(history: list[Verdict]) -> None:
     traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
     steers = steering(history, traced)
     static = needed_static(found, traced, steers)
-    values = _values(history)
+    values = values_of_calls(history)
     passed = tuple(name for name in traced if name not in static)
-    one_type = tuple(name for name in passed if _has_several_types(values, name))
+    one_type = tuple(name for name in passed if has_several_types(values, name))
     inject = tuple(dict.fromkeys(name for one in found for name in one.inject))
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
     resized = any(one.resized for one in found)
     unexplained = any(one.unexplained for one in found)
-    lists = tuple(name for name in static if name in _lists(history))
-    new = tuple(one for one in static if len(values.get(one, ())) == len(history) > _FEW)
+    lists = tuple(name for name in static if name in lists_of_calls(history))
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce | KeepBound):
             continue
@@ -127,7 +127,7 @@ def _unify_passing(history: list[Verdict]) -> None:
             one_type=one_type,
             inject=inject,
             unexplained=unexplained,
-            always_new=new,
+            always_new=always_new(history, static),
         )
         replace_advice(history, index, advised)
         held = (one for one in verdict.changes if one.component in _HELD)
@@ -135,16 +135,6 @@ def _unify_passing(history: list[Verdict]) -> None:
         if verdict.avoidable == "yes" and named & {*static}:
             # Each value of a static argument has its own program, needed or not.
             history[index] = replace(history[index], avoidable="maybe")
-
-
-_FEW = 2
-"""Among so many calls it means nothing that each has another value."""
-
-
-def _lists(history: list[Verdict]) -> set[str]:
-    """What was a list when it changed."""
-    changes = (one for verdict in history for one in (*verdict.changes, *verdict.reads))
-    return {str(one.path) for one in changes if "list" in types_of(one)}
 
 
 def _holds_others(history: list[Verdict], paths: tuple[str, ...]) -> bool:
@@ -276,11 +266,11 @@ def _unify_types(history: list[Verdict]) -> None:
     kinds = (ToArgument, LoopInProgram, TripsInProgram)
     if not any(isinstance(verdict.fix, (*kinds, OneType)) for verdict in history):
         return
-    values = _values(history)
+    values = values_of_calls(history)
     for index, verdict in enumerate(history):
         advised = verdict.fix
         if isinstance(advised, kinds) and any(
-            _has_several_types(values, one) for one in advised.paths
+            has_several_types(values, one) for one in advised.paths
         ):
             history[index] = replace(verdict, fix=advised.changed(one_type=True))
     by_path: dict[str, Advice] = {
@@ -316,29 +306,6 @@ def _differs_in_type(
         isinstance(by_path.get(change.path), ToArgument) and len({*types_of(change)}) > 1
         for change in changes
     )
-
-
-_Values: TypeAlias = dict[str, set[tuple[str, str]]]
-
-
-def _has_several_types(values: _Values, path: str) -> bool:
-    """Whether calls passed the value in several types; as arguments they need one type."""
-    return len({type_ for type_, _ in values.get(path, ()) if type_ != "NoneType"}) > 1
-
-
-def _values(history: list[Verdict]) -> _Values:
-    """All values passed for static arguments, with their types, by path."""
-    found: _Values = {}
-    for verdict in history:
-        for change in verdict.changes:
-            if isinstance(change, HeldChange) or (
-                isinstance(change, NamedChange) and change.component in OF_ARGUMENTS
-            ):
-                for part in with_fields(change):
-                    sides = [side for side in (part.old, part.new) if side is not None]
-                    own = found.setdefault(str(part.path), set())
-                    own |= {(side.type, side.text) for side in sides}
-    return found
 
 
 def _keep_used(history: list[Verdict]) -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 from retrace.model import Change, Component, HeldChange, Value
 from retrace.model.advice import PassState
-from retrace.reason.evidence import Evidence, innermost, paths
+from retrace.reason.evidence import Evidence, innermost, is_arrays, paths
 from retrace.reason.fields import known_fields
 from retrace.reason.held import is_in
 from retrace.reason.program import Comparison, number, numbers
@@ -71,7 +71,12 @@ def behind(
     told = [part for part in fields if numbers(part) in left]
     if {numbers(part) for part in told} == {*left}:
         return tuple(told)
-    return (*fields, *filter(is_number, others)) if left else ()
+    # The text of an array in a program is no number; one of another size changes operations.
+    arrays = (None, None) in left or program.kind != "constants-only"
+    if not left and not arrays:
+        return ()
+    also = [one for one in others if (left and is_number(one)) or (arrays and is_arrays(one))]
+    return (*(fields if left else ()), *also)
 
 
 def _lengths(change: HeldChange) -> tuple[float | None, float | None]:

@@ -510,3 +510,28 @@ def test_an_array_from_the_start_is_told_where_no_miss_is_about_it_alone(
 
     said = [sentence(one.proposal) for one in plan(*judge_all(program)).steps]
     assert any("`np.full((4,), value, np.float32)`" in one for one in said), said
+
+
+def test_arrays_that_a_held_function_reads_are_passed_beside_its_numbers(
+    judge_all: JudgeAll,
+) -> None:
+    def fit(x: Any, y: Any, scale: float) -> Any:
+        def loss(w: Any) -> Any:
+            return jnp.mean((jnp.tanh(x @ w) * scale - y) ** 2)
+
+        return jax.jit(jax.vmap(lambda w: jax.hessian(loss)(w).trace()))(np.zeros((2, 3), "f"))
+
+    def program(sizes: tuple[int, ...]) -> None:
+        for task, size in enumerate(sizes):
+            x = np.arange(3 * size, dtype=np.float32).reshape(size, 3) + task
+            fit(x, x[:, 0], 1.0 + task % 2)
+
+    for sizes in ((4, 4, 5), (4, 5, 6)):
+        jax.clear_caches()
+        _, verdicts = judge_all(lambda sizes=sizes: program(sizes))
+        told = [one.fix for one in verdicts if isinstance(one.fix, JitAndPass)]
+        assert len(told) > 1
+        for one in told:
+            assert {"loss.x", "loss.y", "loss.scale"} == {*one.traced, *one.static}
+            assert {"loss.x", "loss.y"} <= {*one.traced}
+            assert one.one_type == ()
