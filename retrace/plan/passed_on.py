@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from retrace.model import Kind, Miss
 from retrace.plan.history import Column, History
 from retrace.plan.replay import Mapped
+from retrace.reason.rules import root
 
 _FAMILIES = ("dtype", "weak_type", "tree", "sharding")
 """What results have from arguments. Sizes are recognised by themselves (`variables`)."""
@@ -43,9 +45,34 @@ def passed_on(
             for place, varying in enumerate(taking.columns):
                 if varying.family not in _FAMILIES or (other, place) in columns:
                     continue
-                if (values := _followed(taking, varying, history, column)) is not None:
+                values = _followed(taking, varying, history, column)
+                if values is not None and _behind(taking, varying, history) is column:
                     became = [mapped[value] for value in values]
                     yield (other, place), tuple([became.index(one) for one in became])
+
+
+def _behind(taking: History, varying: Column, history: History) -> Column | None:
+    """The column of a function that one follows which takes its results, if only one may be it.
+
+    Of several that vary in the same calls it is the one that varies likewise, and then the one
+    of the same name: `state['n']` of both.
+    """
+    found = [
+        column
+        for column in history.columns
+        if column.family in _FAMILIES and _followed(taking, varying, history, column) is not None
+    ]
+    if len(found) > 1:
+        found = [column for column in found if column.family == varying.family]
+    if len(found) > 1:
+        names = set(map(_last, varying.paths))
+        found = [column for column in found if not names.isdisjoint(map(_last, column.paths))]
+    return found[0] if len(found) == 1 else None
+
+
+def _last(path: str) -> str:
+    """What a path ends with: `['n']` of `state['n']`."""
+    return path[max(path.rfind("["), path.rfind("."), 0) :]
 
 
 def _followed(
@@ -53,25 +80,54 @@ def _followed(
 ) -> list[int] | None:
     """The value of a column with each value of another, if that one's calls take its results."""
     found: list[int] = []
+    roots = {root(path) for path in varying.paths}
     for value in range(max(varying.values) + 1):
         taker = taking.rows[varying.values.index(value)].miss
         rows = [row for row, one in enumerate(history.rows) if one.miss.number < taker.number]
-        if not rows or not _takes(taker, history.rows[rows[-1]].miss):
+        if not rows or not _takes(taker, roots, history.rows[rows[-1]].miss):
             return None
         found.append(column.values[rows[-1]])
     return found if all(a < b for a, b in pairwise(found)) else None
 
 
-def _takes(taker: Miss, maker: Miss) -> bool:
+def _takes(taker: Miss, parameters: set[str], maker: Miss) -> bool:
     """Whether a call takes what another one returned, in the same function of the user's."""
     here, there = taker.call_site, maker.call_site
     if here is None or there is None or here.in_library or taker.parent or maker.parent:
         return False
     if (here.file, here.function) != (there.file, there.function) or taker.nested:
         return False
-    made, _ = _names(there.source or "")
-    _, taken = _names(here.source or "")
-    return not made.isdisjoint(taken)
+    made = _line(there.source or "").assigned
+    calls = [
+        call
+        for call in _line(here.source or "").calls
+        if (passed := _passed(call, taker)) is not None
+        and all(not made.isdisjoint(passed.get(name, ())) for name in parameters)
+    ]
+    return bool(calls)
+
+
+class _Call(NamedTuple):
+    """A call in a line: the variables that are read for each of its arguments."""
+
+    positional: tuple[frozenset[str], ...]
+    keywords: tuple[tuple[str, frozenset[str]], ...]
+
+
+class _Line(NamedTuple):
+    """The variables that a line assigns, and the calls in it."""
+
+    assigned: frozenset[str] = frozenset()
+    calls: tuple[_Call, ...] = ()
+
+
+def _passed(call: _Call, miss: Miss) -> dict[str, frozenset[str]] | None:
+    """The variables passed for each parameter, if this may be the call that missed."""
+    given = [name for name, how in miss.key.signature if how == "positional"]
+    named = {name for name, how in miss.key.signature if how == "keyword"}
+    if len(given) != len(call.positional) or named != {name for name, _ in call.keywords}:
+        return None
+    return {**dict(zip(given, call.positional, strict=True)), **dict(call.keywords)}
 
 
 _WARNED = re.compile(r"\\|\d(?:and|else|for|if|in|is|or)\b")
@@ -79,19 +135,37 @@ _WARNED = re.compile(r"\\|\d(?:and|else|for|if|in|is|or)\b")
 
 
 @lru_cache(maxsize=1024)
-def _names(source: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The variables that a line assigns, and those that it reads: `y`, `self.state`."""
+def _line(source: str) -> _Line:
+    """What a line assigns and calls; nothing if it is only a part of a statement."""
     if _WARNED.search(source):
-        return frozenset(), frozenset()
+        return _Line()
     try:
         tree = ast.parse(source.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset(), frozenset()  # part of a statement
-    assigned, read = set[str](), set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Attribute) and (name := _dotted(node)):
-            (read if isinstance(node.ctx, ast.Load) else assigned).add(name)
-    return frozenset(assigned), frozenset(read)
+        return _Line()
+    calls = tuple(
+        _Call(
+            tuple(map(_read, node.args)),
+            tuple((one.arg or "**", _read(one.value)) for one in node.keywords),
+        )
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    )
+    return _Line(_names(tree, ast.Store), calls)
+
+
+def _read(node: ast.AST) -> frozenset[str]:
+    return _names(node, ast.Load)
+
+
+def _names(tree: ast.AST, context: type[ast.expr_context]) -> frozenset[str]:
+    return frozenset(
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, context)
+        and (name := _dotted(node))
+    )
 
 
 def _dotted(node: ast.expr) -> str:

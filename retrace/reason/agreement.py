@@ -36,9 +36,9 @@ from retrace.model.advice import (
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS
-from retrace.reason.asked import ask_for_all, replace_advice
+from retrace.reason.asked import ask_for_all, keep_to_few, replace_advice
 from retrace.reason.calls import always_new, has_several_types, lists_of_calls, values_of_calls
-from retrace.reason.evidence import is_function, named_changes, types_of
+from retrace.reason.evidence import is_another_function, is_function, named_changes, types_of
 from retrace.reason.fields import field_changes, with_fields
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
@@ -69,6 +69,7 @@ def agree(history: list[Verdict]) -> None:
         jit_for_remade,
         _pass_traced,
         ask_for_all,
+        keep_to_few,
         _unify_functions,
         pass_held,
         keep_others,
@@ -227,7 +228,7 @@ def _unify_functions(history: list[Verdict]) -> None:
         and not any(is_explained_beside(each, one.changes) for each in one.changes)
     ]
     for path, change in differing_values(others).items():
-        if path not in held and is_function(change):
+        if path not in held and is_function(change) and not is_another_function(change):
             # Functions over values that change the program: no single one can replace them.
             names = tuple(str(one.path).rpartition(".")[2] for one in field_changes(change))
             held[path].append(PassHeld(paths=(path,), held=names, proof=Proof.MEANING))

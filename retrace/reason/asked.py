@@ -8,11 +8,14 @@ from retrace.model import Verdict
 from retrace.model.advice import (
     Advice,
     DefineBodyOnce,
+    FewValues,
     JitOnce,
     KeepBound,
     KeepMethod,
     OneReceiver,
     Proof,
+    ToArgument,
+    ToArray,
 )
 from retrace.reason.held import is_below
 
@@ -45,6 +48,26 @@ def ask_for_all(history: list[Verdict]) -> None:
                     proof=asks.proof,
                 )
             replace_advice(history, index, asks)
+
+
+def keep_to_few(history: list[Verdict]) -> None:
+    """What decides sizes between two calls cannot be traced in any: JAX needs it as a number."""
+    few: dict[str, FewValues] = {}
+    for verdict in history:
+        if isinstance(verdict.fix, FewValues) and verdict.fix.why == "shapes":
+            few |= dict.fromkeys(verdict.fix.paths, verdict.fix)
+    for index, verdict in enumerate(history):
+        own = verdict.fix
+        if not isinstance(own, ToArgument | ToArray) or few.keys().isdisjoint(own.paths):
+            continue
+        rest = tuple(path for path in own.paths if path not in few)
+        also = [(path, "static") for path in own.paths if path in few]
+        advised = (
+            own.changed(paths=rest, others=(*own.others, *also))
+            if rest
+            else few[own.paths[0]].changed(paths=own.paths, others=own.others)
+        )
+        replace_advice(history, index, advised)
 
 
 def _bodies(verdict: Verdict) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from retrace.compare.outputs import Output, arithmetic, outputs
+from retrace.compare.source_lines import Listings
+from retrace.compare.weak_inputs import computes_the_same
 from retrace.model import Frame, Function, Leaf, Miss, Verdict, WeakTypeChange
 from retrace.model.advice import Advice, CastCarry, CastNumber, CastResult, Proof
 from retrace.reason.asked import replace_advice
@@ -61,18 +63,35 @@ def _package(function: Function) -> str:
 def proved_for_all(history: list[Verdict]) -> None:
     """A number that could start as an array between two calls, but not as other calls pass it.
 
-    Those two computed with the same dtypes. Others, with another type beside it, may not.
+    Those two computed with the same dtypes. Others, with another type beside it, may not, unless
+    their program shows that the number meets no other dtype.
     """
     for index, verdict in enumerate(history):
         fix = verdict.fix
         if not isinstance(fix, CastCarry) or fix.proof is Proof.MEANING:
             continue
-        weak = [one.miss.key.leaves for one in history if _is_weak_at(one.miss, fix.paths)]
-        if len({_others(leaves, fix.paths) for leaves in weak}) > 1:
+        weak = [one.miss for one in history if _is_weak_at(one.miss, fix.paths)]
+        if len({_others(miss.key.leaves, fix.paths) for miss in weak}) < 2:
+            continue
+        texts = None if verdict.program is None else verdict.program.texts
+        if texts is None or not all(_could_be_strong(miss, fix.paths, texts) for miss in weak):
             asked = CastNumber(
                 paths=fix.paths, types=fix.types, name=fix.name, proof=Proof.MEANING
             )
             replace_advice(history, index, asked)
+
+
+def _could_be_strong(miss: Miss, paths: tuple[str, ...], listings: Listings) -> bool:
+    """Whether a program computes the same with arrays in place of these numbers."""
+    listing = None if miss.program is None else listings.get(miss.program.listing or "")
+    if listing is None:
+        return False
+    first = len(listing.inputs) - len(miss.key.leaves)
+    return first == len(listing.constants) and all(
+        computes_the_same(listing, first + at, listings)
+        for at, leaf in enumerate(miss.key.leaves)
+        if leaf.path in paths and leaf.weak_type
+    )
 
 
 def _is_weak_at(miss: Miss, paths: tuple[str, ...]) -> bool:
