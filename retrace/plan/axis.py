@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import TypeVar
 
-from retrace.model import Verdict
+from retrace.model import Function, Verdict
 from retrace.model.advice import PadShape
 from retrace.plan.corners import Size
 from retrace.plan.history import Column, History, Part
@@ -140,3 +141,34 @@ def _called(history: History, column: Column) -> list[int]:
     rows = range(len(history.rows))
     own = [row for row in rows if not history.rows[row].miss.nested]
     return own if len({column.values[row] for row in own}) > 1 else list(rows)
+
+
+def names_of(axes: Sequence[Axis]) -> tuple[str, ...]:
+    """Each axis as `x axis 0`, as `vmap(score): x axis 1` if it is another one elsewhere.
+
+    What is padded is one array in each function: not both axes in both.
+    """
+    by_path: dict[str, dict[int, set[int]]] = {}
+    for axis in axes:
+        for part in axis.column.parts:
+            if part.axis >= 0:
+                own = by_path.setdefault(part.path, {})
+                own.setdefault(axis.at[0], set()).add(part.axis)
+    others = {path for path, own in by_path.items() if len(set(map(frozenset, own.values()))) > 1}
+    calls = {axis.at[0]: _called_as(axis.history.function) for axis in axes}
+    shared = Counter(calls.values())
+    found: dict[str, None] = {}
+    for axis in axes:
+        who, function = calls[axis.at[0]], axis.history.function
+        at = f" at line {function.line}" if shared[who] > 1 else ""
+        for name in axis.names:
+            path = name.rpartition(" axis ")[0]
+            found[f"{who}{at}: {name}" if path in others else name] = None
+    return tuple(found)
+
+
+def _called_as(function: Function) -> str:
+    """A function and what it was transformed by: `vmap(score)`."""
+    return f"{''.join(f'{one}(' for one in function.wrappers)}{function.name}" + ")" * len(
+        function.wrappers
+    )

@@ -18,7 +18,7 @@ from retrace.model.advice import AnotherModel
 from retrace.model.change import together
 from retrace.model.row import Row
 from retrace.plan import corners
-from retrace.plan.axis import Axis
+from retrace.plan.axis import Axis, names_of
 from retrace.plan.candidate import (
     Candidate,
     dropped,
@@ -283,7 +283,7 @@ def _gathered(axes: list[Axis], known: _Known) -> Candidate:
     best = next(iter(choices)) if grows else recommended(choices, len(weights))
     candidate = Candidate("shape")
     candidate.sizes = Sizes(
-        tuple(dict.fromkeys(name for axis in (first, *axes) for name in axis.names)),
+        names_of((first, *axes)),
         tuple(seen),
         best,
         choices,

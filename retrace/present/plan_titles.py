@@ -10,7 +10,7 @@ from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.plan.step import Change, Proposal, Sizes, Step
 from retrace.present.advice_operations import few_sizes_title, sizes_on_lines
 from retrace.present.passing_words import arguments
-from retrace.present.words import as_objects, listed, names, quoted
+from retrace.present.words import as_objects, few_names, listed, quoted
 from retrace.reason.rules import root
 
 
@@ -37,7 +37,7 @@ def title(proposal: Proposal) -> str:
         if change.paths and words.count(what) == 1:
             words = words.replace(what, _HERE)
         texts[words] = (*texts.get(words, ()), *change.paths)
-    return " and ".join(words.replace(_HERE, names(paths)) for words, paths in texts.items())
+    return " and ".join(words.replace(_HERE, few_names(paths)) for words, paths in texts.items())
 
 
 _HERE = "\0"
@@ -69,7 +69,7 @@ def _with(named: str, text: str) -> str:
 
 def _by_function(step: Step, _: int) -> str:
     operations = step.proposal.changes[0].family.startswith("eager")
-    return "" if operations else f" of {names(step.functions)}"
+    return "" if operations else f" of {few_names(step.functions)}"
 
 
 def _by_line(step: Step, _: int) -> str:
@@ -89,7 +89,7 @@ def _title(change: Change, proposal: Proposal) -> str:
         number = len(pairs.chosen.sizes)
         arguments = dict.fromkeys(name.rpartition(" axis ")[0] for name in pairs.axes)
         text = "one size" if number == 1 else f"{number} sizes"
-        return f"{text} for {names(tuple(arguments))} ({len(pairs.seen)} seen)"
+        return f"{text} for {few_names(tuple(arguments))} ({len(pairs.seen)} seen)"
     for kind, words in _BY_ADVICE:
         if isinstance(proposal.advice, kind) and change.family in _SHOWN_BY_ADVICE:
             return words(change, proposal.advice)
@@ -101,13 +101,14 @@ def _title(change: Change, proposal: Proposal) -> str:
     if body is not None and body.partial:
         return f"create the partial of {_who(change)} once, outside"
     if body is not None:
-        return f"define {names(body.bodies)} once, outside"
+        return f"define {few_names(body.bodies)} once, outside"
     words_of = _TITLES.get(change.family)
     return change.family if words_of is None else words_of(change)
 
 
 def _sized(sizes: Sizes) -> str:
     argument, _, axis = sizes.names[0].rpartition(" axis ")
+    argument = argument.rpartition(": ")[2]  # without the function, where axes differ
     name = quoted(argument) if axis == "0" else f"{quoted(argument)} axis {axis}"
     seen, number = len(sizes.seen), len(sizes.chosen.sizes)
     if sizes.grows:
@@ -116,45 +117,45 @@ def _sized(sizes: Sizes) -> str:
 
 
 def _who(change: Change) -> str:
-    return names(change.functions)
+    return few_names(change.functions)
 
 
 def _what(change: Change) -> str:
-    return names(change.paths)
+    return few_names(change.paths)
 
 
 def _function(change: Change, advice: Advice | None) -> str:
     if isinstance(advice, model.JitAndPass) and advice.inject:
         held = (*advice.traced, *advice.static)
-        passed = f", pass {names(held)}" if held else ""
+        passed = f", pass {few_names(held)}" if held else ""
         return f"create {_who(change)} once{passed}, inject hyperparameters"
     if isinstance(advice, model.Library) and advice.holder:
         return f"keep one {quoted(advice.holder)}"
     if isinstance(advice, model.JitForEach) and advice.injects:
         return f"create the optimizer of {_who(change)} once, inject hyperparameters"
     if isinstance(advice, model.JitForEach) and advice.inside:
-        made = f"create {names(advice.paths)} inside {_who(change)}"
-        return f"{made}, pass {names(advice.traced)}"
+        made = f"create {few_names(advice.paths)} inside {_who(change)}"
+        return f"{made}, pass {few_names(advice.traced)}"
     if isinstance(advice, model.JitForEach):
-        each = f"one {_who(change)} for each {names(advice.paths)}"
-        once = f"create {names(advice.paths)} once" if advice.same else each
+        each = f"one {_who(change)} for each {few_names(advice.paths)}"
+        once = f"create {few_names(advice.paths)} once" if advice.same else each
         arrays = ["the arrays that it reads"] if advice.reads else []
         held = (*advice.traced, *advice.static)
-        passed = [names(held), *arrays] if held else arrays
+        passed = [few_names(held), *arrays] if held else arrays
         return f"{once}, pass {' and '.join(passed)}" if passed else once
     held = change.held
     if isinstance(advice, model.JitAndPass):
         # What cannot be passed, such as a function that it holds, is left out of these.
         held = (*advice.traced, *advice.static)
     if isinstance(advice, model.JitAndPass) and advice.reads:
-        also = f"{names(held)} and " if held else ""
+        also = f"{few_names(held)} and " if held else ""
         return f"pass {also}the arrays that {_who(change)} reads"
     if held and isinstance(advice, model.OfFunction) and advice.maker:
-        return f"call {quoted(advice.maker)} in a jitted function, pass {names(held)}"
+        return f"call {quoted(advice.maker)} in a jitted function, pass {few_names(held)}"
     if held:
         is_static = isinstance(advice, model.JitAndPass) and not advice.traced
         what = arguments(held, "static" if is_static else "")
-        return f"pass {names(held)} as {what} of {_who(change)}"
+        return f"pass {few_names(held)} as {what} of {_who(change)}"
     return f"create {_made(change, advice)}{_who(change)} once"
 
 
@@ -173,12 +174,12 @@ def _static(change: Change) -> str:
         return f"pass what {_what(change)} decides ({seen})"
     if change.to_one:
         return f"one value of {_what(change)} ({change.seen} seen)"
-    return f"one object for {names(as_objects(change.paths))}"
+    return f"one object for {few_names(as_objects(change.paths))}"
 
 
 def _reused(change: Change, advice: Advice) -> str:
     if isinstance(advice, model.ReuseObject) and advice.each:
-        return f"one {_what(change)} for each {names(advice.each)}"
+        return f"one {_what(change)} for each {few_names(advice.each)}"
     if not change.programs:
         return _static(change)
     return f"create {_what(change)} once ({change.seen} seen, {change.programs} programs)"
@@ -191,7 +192,7 @@ def _compared(change: Change, advice: Advice) -> str:
     if rest := tuple(dict.fromkeys(root(p) for p in change.paths if root(p) not in known)):
         # They were new at the same calls: to keep one alone saves nothing.
         kept = _compared(change._replace(paths=advice.paths), advice)
-        return f"{kept} and one object for {names(rest)}"
+        return f"{kept} and one object for {few_names(rest)}"
     if advice.package is not None:
         kind = quoted(advice.type.rpartition(".")[2])
         return f"keep one {kind} for equal settings ({change.seen} created)"
@@ -207,14 +208,14 @@ def _held(change: Change, advice: Advice) -> str:
     if held:
         return f"pass {listed([quoted(one) for one in held])} along with {_what(change)}"
     rest = [one for one in change.paths if one not in advice.paths]
-    few = f", few values of {names(rest)}" if rest else ""
-    return f"pass what {names(advice.paths)} hold{'' if len(advice.paths) > 1 else 's'}{few}"
+    few = f", few values of {few_names(rest)}" if rest else ""
+    return f"pass what {few_names(advice.paths)} hold{'' if len(advice.paths) > 1 else 's'}{few}"
 
 
 def _left_out(_: Change, advice: Advice) -> str:
     if isinstance(advice, model.LeaveOutValue) and advice.read_by:
         return f"pass `{advice.name}` what it reads"
-    return f"leave {names(advice.paths)} out of the key"
+    return f"leave {few_names(advice.paths)} out of the key"
 
 
 def _few(change: Change, advice: Advice) -> str:
@@ -238,11 +239,11 @@ def _inject(advice: Advice) -> str:
 
 def _to_array(advice: Advice) -> str:
     if not isinstance(advice, model.ToArray) or advice.in_tree or advice.mixed:
-        return f"make {names(advice.paths)} an array"
-    one = f", and one {names(as_objects(advice.kept))}" if advice.kept else ""
+        return f"make {few_names(advice.paths)} an array"
+    one = f", and one {few_names(as_objects(advice.kept))}" if advice.kept else ""
     kind = "array" if advice.by_type else "argument"
     what = f"an {kind}" if len(advice.paths) == 1 else f"{kind}s"
-    return f"pass {names(advice.paths)} as {what}{one}"
+    return f"pass {few_names(advice.paths)} as {what}{one}"
 
 
 def _placed(change: Change, advice: Advice) -> str:
@@ -254,18 +255,18 @@ def _placed(change: Change, advice: Advice) -> str:
 
 def _mapped(change: Change, advice: Advice) -> str:
     axes = advice.axes if isinstance(advice, model.FewMapped) else ()
-    return f"few sizes of the mapped axis {names(axes)} ({change.seen} seen)"
+    return f"few sizes of the mapped axis {few_names(axes)} ({change.seen} seen)"
 
 
 def _settings(change: Change, advice: Advice) -> str:
     if isinstance(advice, model.OneConfig) and advice.defined_later:
-        return f"import what defines {names(advice.paths)} first"
+        return f"import what defines {few_names(advice.paths)} first"
     return _one_setting(change)
 
 
 def _argument(advice: Advice) -> str:
     by_type = isinstance(advice, model.ToArgument) and advice.by_type
-    return f"pass {names(advice.paths)} as an {'array' if by_type else 'argument'}"
+    return f"pass {few_names(advice.paths)} as an {'array' if by_type else 'argument'}"
 
 
 _SHOWN_BY_ADVICE = (
@@ -278,7 +279,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.ReuseObject, _reused),
     (model.ToArgument, lambda _, advice: _argument(advice)),
     (model.PassHeld, _held),
-    (model.PrintOutside, lambda _, advice: f"print {names(advice.paths)} outside"),
+    (model.PrintOutside, lambda _, advice: f"print {few_names(advice.paths)} outside"),
     (model.LeaveOutValue, _left_out),
     (model.LeaveOutArray, lambda change, _: f"leave out {_what(change)}"),
     (model.OneType, lambda change, _: f"one type for {_what(change)}"),

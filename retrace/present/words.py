@@ -254,8 +254,17 @@ def argument(path: str) -> str:
     return shlex.quote(path)
 
 
+_MOST_NAMES = 8
+"""So many names in a sentence: what is to be done with each of them needs its name."""
+
+
 def names(paths: Sequence[str]) -> str:
-    """Names in a sentence: `a`, `b` and `c`, or how many more there are."""
+    """Names in a sentence: `a`, `b`, `c` and `d`, or how many more there are."""
+    return listed([quoted(path) for path in paths], _MOST_NAMES)
+
+
+def few_names(paths: Sequence[str]) -> str:
+    """Names in a title: `a`, `b` and `c`, or how many more there are."""
     return listed([quoted(path) for path in paths])
 
 

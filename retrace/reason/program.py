@@ -215,6 +215,13 @@ class Comparison:
         return {(number(each.old), number(each.new)) for each in constants} - {(None, None)}
 
     @property
+    def has_other_arrays(self) -> bool:
+        """Whether some of the constants that differ are arrays, of which a hash is known."""
+        found = self.difference
+        constants = () if found is None else found.constants
+        return any("[" in each.old and "=" in each.old for each in constants)
+
+    @property
     def fixed(self) -> frozenset[str]:
         """Primitives that hold a changed number in a place where an array cannot go."""
         found = self.difference

@@ -71,8 +71,8 @@ def behind(
     told = [part for part in fields if numbers(part) in left]
     if {numbers(part) for part in told} == {*left}:
         return tuple(told)
-    # The text of an array in a program is no number; one of another size changes operations.
-    arrays = (None, None) in left or program.kind != "constants-only"
+    # One of another size changes operations.
+    arrays = program.has_other_arrays or program.kind != "constants-only"
     if not left and not arrays:
         return ()
     also = [one for one in others if (left and is_number(one)) or (arrays and is_arrays(one))]

@@ -97,6 +97,8 @@ def _as_arguments(
         # As an argument, a tuple of another length is another key.
         return FewValues(paths=_paths(values), why="program")
     constants = _constants(values, program)
+    if constants and program.has_other_arrays:
+        constants += filter(is_arrays, values)
     amounts = constants or [value for value in values if is_amount(value)]
     if not constants and len(amounts) < len(values):
         return None

@@ -535,3 +535,47 @@ def test_arrays_that_a_held_function_reads_are_passed_beside_its_numbers(
             assert {"loss.x", "loss.y", "loss.scale"} == {*one.traced, *one.static}
             assert {"loss.x", "loss.y"} <= {*one.traced}
             assert one.one_type == ()
+
+
+def test_axes_that_differ_between_functions_are_not_padded_both_in_each(
+    judge_all: JudgeAll,
+) -> None:
+    def score(w: Any, x: Any) -> Any:
+        return jnp.tanh(x @ w).sum()
+
+    alone, batched = jax.jit(score), jax.jit(jax.vmap(score, (None, 0)))
+
+    def program() -> None:
+        for rows in (5, 7, 9):
+            x = np.ones((rows, 3), np.float32)
+            alone(np.eye(3, dtype=np.float32), x)
+            batched(np.eye(3, dtype=np.float32), np.stack([x, x]))
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert step.proposal.sizes is not None
+    assert {*step.proposal.sizes.names} == {"score: x axis 0", "vmap(score): x axis 1"}
+    assert step.gone.calls.low == 4
+    assert title(step.proposal).startswith("one size for `x`")
+
+
+def test_arrays_of_a_static_function_are_passed_beside_the_number_that_is_a_constant(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnums=0)
+    def descend(f: Any, w: Any) -> Any:
+        return w - 0.1 * jax.grad(f)(w)
+
+    def ridge(x: Any, rate: float) -> Any:
+        return lambda w: jnp.mean((x @ w) ** 2) + rate * (w**2).sum()
+
+    def program() -> None:
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        for number, rate in enumerate((0.1, 0.01, 0.001)):
+            descend(ridge(x + number, rate), ones[:3])
+
+    _, verdicts = judge_all(program)
+    for one in _again(verdicts, "descend"):
+        assert isinstance(one.fix, ToArgument)
+        assert {*one.fix.paths} == {"f.x", "f.rate"}
+        assert one.fix.unread == ()
