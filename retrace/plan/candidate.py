@@ -198,11 +198,26 @@ def _take(
         candidate.certain[at] = _kept(history, column, mapped)
     if candidate.sure != "ask" and constants and (names := _passed_as_one_type(history)):
         candidate.at[at] = _across_types(history, column, mapped, names)
-    if column.family == "function" and (static := _static(history)):
-        candidate.certain[at] = _by_static(history, column, mapped, static)
+    if column.family == "function":
+        _keep_apart(candidate, at, history, column, mapped)
     if column.family == "bodies" and (constants or is_jitted_around(history)):
         candidate.at[at] = around = around_each(history, column, mapped)
         candidate.certain[at] = tuple(with_own_call(around))
+
+
+def _keep_apart(
+    candidate: Candidate,
+    at: tuple[int, int],
+    history: History,
+    column: Column,
+    mapped: Mapped,
+) -> None:
+    """Functions over values or objects of which each keeps its own program."""
+    if static := _static(history):
+        candidate.certain[at] = _by_static(history, column, mapped, static)
+    if kept := _kept_for_each(history):
+        candidate.at[at] = _by_static(history, column, candidate.at[at], kept)
+        candidate.certain[at] = _by_static(history, column, candidate.certain[at], kept)
 
 
 def _left_out(history: History, column: Column) -> frozenset[str] | None:
@@ -253,6 +268,13 @@ def _static(history: History) -> frozenset[str]:
             case _:
                 pass
     return frozenset(found)
+
+
+def _kept_for_each(history: History) -> frozenset[str]:
+    """The objects for each of which one function is kept: another object has its own."""
+    fixes = [row.fix for row in history.rows if isinstance(row.fix, JitForEach)]
+    own = [one for one in fixes if not one.same and not one.by_value and not one.injects]
+    return frozenset(path for one in own for path in one.paths)
 
 
 def _by_static(

@@ -32,7 +32,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             where = "the tree's static data" if advice.in_tree else "the static arguments"
             if advice.of_object and advice.type is None and not advice.in_tree:
                 where = "what its class compares (`field(compare=False)`, `__eq__`, `__hash__`)"
-            reader = f"{quoted(name)}{' or another jitted function' if advice.of_object else ''}"
+            readers = ", ".join(map(quoted, (name, *advice.may_read)))
+            reader = f"{readers}{' or another jitted function' if advice.of_object else ''}"
             text = (
                 f"leave {who} out of {where} unless {reader} reads {it}: the program is the same "
                 "for both values"

@@ -9,7 +9,16 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import cast
 
-from retrace.model import Change, Component, Dim, Miss, NamedChange, Value, ValueChange
+from retrace.model import (
+    Change,
+    Component,
+    Dim,
+    Miss,
+    NamedChange,
+    ShapeChange,
+    Value,
+    ValueChange,
+)
 from retrace.model.change import together
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.program import Comparison
@@ -44,6 +53,18 @@ class Evidence:
     def resized(self) -> Resized:
         """Its arrays that changed size."""
         return Resized(self.miss, self.changes, self.program)
+
+    @cached_property
+    def sizes(self) -> frozenset[tuple[object, object]]:
+        """The sizes that changed in arrays that were passed, or that the programs return."""
+        shapes = (change for change in self.changes if isinstance(change, ShapeChange))
+        passed: set[tuple[object, object]] = {
+            (a, b)
+            for shape in shapes
+            for _, a, b in shape.resized or ()
+            if {type(a), type(b)} == {int}
+        }
+        return frozenset(passed | (set() if self.program is None else self.program.sizes))
 
 
 def paths(changes: tuple[Change, ...], *components: Component) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 
 from retrace.compare.equation import primitive
+from retrace.compare.outputs import outputs
 from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, FieldChange, Listing, Miss, Value, ValueChange
 from retrace.model.advice import Proof
@@ -221,11 +222,32 @@ class Comparison:
         constants = () if found is None else found.constants
         return any("[" in each.old and "=" in each.old for each in constants)
 
+    @cached_property
+    def sizes(self) -> set[tuple[object, object]]:
+        """The sizes that differ between results of the programs at the same place."""
+        found = self.listings()
+        if found is None:
+            return set()
+        old, new = ([_sizes(one.type) for one in outputs(side)] for side in found)
+        if list(map(len, old)) != list(map(len, new)):
+            return set()
+        return {
+            (int(a), int(b))
+            for pair in zip(old, new, strict=True)
+            for a, b in zip(*pair, strict=True)
+            if a != b and a.isdigit() and b.isdigit()
+        }
+
     @property
     def fixed(self) -> frozenset[str]:
         """Primitives that hold a changed number in a place where an array cannot go."""
         found = self.difference
         return frozenset() if found is None else found.fixed
+
+
+def _sizes(type_: str) -> list[str]:
+    """The sizes in a type: `8` and `4` of `f32[8,4]`."""
+    return type_.partition("[")[2].partition("]")[0].split(",")
 
 
 def proof_of(program: Comparison | None) -> Proof:

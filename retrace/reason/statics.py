@@ -14,7 +14,6 @@ from retrace.model import (
     Leaf,
     NamedChange,
     Node,
-    ShapeChange,
     TreeChange,
 )
 from retrace.model.advice import (
@@ -137,7 +136,7 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     calls_back = evidence.program is not None and evidence.program.calls_back
     if all(types_of(change) == ("bool", "bool") for change in found):
         return FewValues(paths=_paths(found), why="flags")
-    sizes = [change for change in found if numbers(change) in _resized(evidence)]
+    sizes = [change for change in found if numbers(change) in evidence.sizes]
     if sizes := sizes or [change for change in found if shapes and is_numeric(change)]:
         rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
         return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
@@ -157,17 +156,6 @@ def _explained(change: Change, evidence: Evidence) -> tuple[Change, ...]:
         return ()
     parts = field_changes(change, whole=False)
     return parts if program.constants and program.constants <= {*map(numbers, parts)} else ()
-
-
-def _resized(evidence: Evidence) -> set[tuple[object, object]]:
-    """The sizes of arrays that changed at the same call."""
-    shapes = (change for change in evidence.changes if isinstance(change, ShapeChange))
-    return {
-        (a, b)
-        for shape in shapes
-        for _, a, b in shape.resized or ()
-        if {type(a), type(b)} == {int}
-    }
 
 
 def _one_type(evidence: Evidence, paths: tuple[str, ...], types: set[str]) -> Advice:

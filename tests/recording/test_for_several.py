@@ -579,3 +579,50 @@ def test_arrays_of_a_static_function_are_passed_beside_the_number_that_is_a_cons
         assert isinstance(one.fix, ToArgument)
         assert {*one.fix.paths} == {"f.x", "f.rate"}
         assert one.fix.unread == ()
+
+
+def test_one_function_for_each_object_saves_nothing_where_each_holds_something_else(
+    judge_all: JudgeAll,
+) -> None:
+    def make(optimizer: Any) -> Any:
+        def step(g: Any, state: Any) -> Any:
+            return optimizer.update(g, state)
+
+        return jax.jit(step)
+
+    def program(rates: tuple[float, ...]) -> None:
+        for rate in rates:
+            optimizer = optax.MultiSteps(optax.sgd(rate), 1)
+            make(optimizer)(ones, optimizer.init(ones))
+
+    recording, verdicts = judge_all(lambda: program((0.1, 0.2, 0.3)))
+    told = [one.fix for one in _again(verdicts, "step")]
+    steps = plan(recording, verdicts).steps
+    kept = [one for one in told if isinstance(one, JitForEach) and not one.same]
+    assert len(kept) == 2, told
+    assert steps == ()
+
+
+def test_what_another_function_may_read_is_asked_and_not_told_to_be_read(
+    judge_all: JudgeAll,
+) -> None:
+    grids = [Grid(4, f"run{number}") for number in range(3)]
+    advance = jax.jit(lambda grid, u, wind: u * wind + grid.size, static_argnums=0)
+    diagnose = jax.jit(lambda grid, u: u.sum() * grid.size, static_argnums=0)
+
+    def program() -> None:
+        for grid, wind in zip(grids, (np.int32(1), np.float32(1), np.float32(1)), strict=True):
+            advance(grid, ones, wind)
+            diagnose(grid, ones)
+
+    _, verdicts = judge_all(program)
+    told = [v.fix for v in verdicts if v.cause.value == "static-argument-changed"]
+    told = [one for one in told if isinstance(one, LeaveOutValue)]
+    assert len(told) > 1
+    assert all(one.read_by == () for one in told)
+
+
+@dataclass(frozen=True)
+class Grid:
+    size: int
+    label: str

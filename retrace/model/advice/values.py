@@ -23,6 +23,8 @@ class LeaveOutValue(Advice):
     """Arrays inside it, of which `==` is no truth value."""
     read_by: tuple[str, ...] = ()
     """Other functions that depend on them, so that the class has to compare them."""
+    may_read: tuple[str, ...] = ()
+    """Other functions whose programs differ where they and something else changed."""
 
 
 class ReuseObject(Advice):
