@@ -7,16 +7,22 @@ would write them again when traced again.
 from __future__ import annotations
 
 import dis
-import weakref
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from random import Random
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrace.auditing.iterators import advances, defaults, is_iterator
 from retrace.auditing.outward import acts, acts_by_name
 from retrace.auditing.places import values
 from retrace.auditing.reading import codes
@@ -55,7 +61,6 @@ _OUTWARD = "outward"
 """Instead of a method name: a call that acts outside the program."""
 _READ_ANEW = (list, tuple, dict, set, frozenset, deque, str, bytes, range, np.ndarray)
 """Each `iter` of these begins at the first item."""
-_PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)
 _WRITING_FUNCTIONS = {
     "_heapq": None,
@@ -92,8 +97,8 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
     for function, receiver in functions:
         if (found := _effect(function, receiver)) is not None:
             return found
-        for place, value in outside_values(function, receiver):
-            if _is_iterator(value):
+        for place, value in (*defaults(function), *outside_values(function, receiver)):
+            if is_iterator(value) or advances(value):
                 return Effect(str(place))  # reading an iterator or a file advances it
             if (method := _of_class(value)) is not None:
                 of = place._replace(steps=place.steps[:-1])
@@ -108,7 +113,7 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
 
 def _effect(function: FunctionType, receiver: Any, *, creates: bool = False) -> Effect | None:
     """The first side effect of one function; `creates` if its receiver is the class of it."""
-    for place, method in _written(function.__code__, function, receiver, {}, 0):
+    for place, method in written(function.__code__, function, receiver, {}, 0):
         if method == _OUTWARD:
             return Effect(str(place), is_call=True)
         if method is None and creates and place.source == "self":
@@ -156,7 +161,7 @@ def kept_by(functions: tuple[tuple[Any, Any], ...]) -> str | None:
         count = code.co_argcount + code.co_kwonlyargcount
         # A partial may hold any of them.
         given = {name: Place("argument", name) for name in code.co_varnames[:count]}
-        for place, method in _written(code, function, receiver, given, 0):
+        for place, method in written(code, function, receiver, given, 0):
             if place.source == "global" or method == _OUTWARD:
                 continue
             found = values(place, function, receiver)
@@ -181,7 +186,7 @@ def outside_values(function: FunctionType, receiver: Any) -> Iterator[tuple[Plac
                         yield place, value
 
 
-def _written(
+def written(
     code: CodeType, function: FunctionType, receiver: Any, given: dict[str, Place], depth: int
 ) -> Iterator[tuple[Place, str | None]]:
     """What is written, each with the method that may do it.
@@ -206,7 +211,7 @@ def _written(
     # A nested function may write variables of the enclosing function: these are its own.
     for constant in code.co_consts:
         if type(constant) is CodeType:
-            for place, method in _written(constant, function, receiver, {}, depth):
+            for place, method in written(constant, function, receiver, {}, depth):
                 if place.source == "global" or place.name in code.co_freevars:
                     yield place, method
 
@@ -296,7 +301,7 @@ def _written_in(
         return
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     by_position = len(call.arguments) - len(call.keywords)
-    is_method = call.receiver is not None and names[:1] in (["self"], ["cls"])
+    is_method = is_object or (call.receiver is not None and names[:1] in (["self"], ["cls"]))
     taken = [*names[is_method : is_method + by_position], *call.keywords]
     given = {
         name: place
@@ -308,7 +313,7 @@ def _written_in(
     if not given:
         return
     inner = {name: Place("argument", name) for name in given}
-    for place, method in _written(code, callee, None, inner, depth + 1):
+    for place, method in written(code, callee, None, inner, depth + 1):
         if place.source == "argument":
             yield given[place.name].step(*place.steps), method
 
@@ -361,13 +366,6 @@ def _is_changed_by(found: list[Any], method: str, depth: int = 0) -> bool:
     return any(_changes_itself(value, method, depth) for value in found)
 
 
-def _is_iterator(value: Any) -> bool:
-    """Whether reading it advances it. The class of a weak proxy has every method."""
-    return (
-        not derives(kind := kind_of(value), *_PROXIES) and defined(kind, "__next__") is not None
-    )
-
-
 def _changes_itself(value: Any, method: str, depth: int) -> bool:
     if isinstance(value, tuple | str | bytes | ModuleType | type):
         return False
@@ -380,7 +378,7 @@ def _changes_itself(value: Any, method: str, depth: int) -> bool:
     if type(function) is not FunctionType or depth >= _MAX_DEPTH:
         return True
     # A Python method may return a new object instead: look at its code.
-    written = _written(function.__code__, function, value, {}, depth + 1)
+    found = written(function.__code__, function, value, {}, depth + 1)
     return any(
         place.source == "self"
         and (
@@ -388,5 +386,5 @@ def _changes_itself(value: Any, method: str, depth: int) -> bool:
             or by == _OUTWARD
             or _is_changed_by(values(place, function, value), by, depth + 1)
         )
-        for place, by in written
+        for place, by in found
     )

@@ -19,11 +19,12 @@ from retrace.auditing.changed_reads import changed_in_place, is_same, is_written
 from retrace.auditing.comparison import compared
 from retrace.auditing.each_time import changing
 from retrace.auditing.effects import Effect, effect
-from retrace.auditing.neutral import put_back, undisturbed
+from retrace.auditing.modes import set_around
+from retrace.auditing.neutral import drawn_from, put_back, undisturbed
 from retrace.auditing.own_values import of_context, of_thread
 from retrace.auditing.places import values
 from retrace.auditing.ran import Ran
-from retrace.auditing.reach import Reach
+from retrace.auditing.reach import ChangedError, Reach
 from retrace.auditing.reading import read_at
 from retrace.auditing.reading import reads as is_read
 from retrace.auditing.stack import Place
@@ -153,7 +154,7 @@ class Examination:
         differ = [
             (name, old, now.get(name))
             for name, old in then.items()
-            if name not in now or not is_same(old, now[name])
+            if (not is_same(old, now[name]) if name in now else not _is_read_in_part(name, now))
         ]
         if not differ:
             return ()
@@ -203,7 +204,8 @@ class Examination:
         given = [(one.name, one.object()) for one in program.static]
         reach = self._reach = Reach(functions, given)
         try:
-            with retracing.configured(settings), put_back(reach.generators):
+            generators = [*reach.generators, *drawn_from(functions)]
+            with retracing.configured(settings), put_back(generators):
                 found = self._compare(number, program, jaxpr, reads, functions)
         except retracing.GoneError:
             found = untraced(Reason.GONE)
@@ -211,12 +213,14 @@ class Examination:
             is_last = self._left < self._limits.each
             why = Reason.TIME if is_last else Reason.SLOW
             found = untraced(why, seconds=perf_counter() - began)
-        except ActsError as error:
-            found = untraced(Reason.CALLS, str(error))
+        except (ActsError, ChangedError) as error:
+            why = Reason.CALLS if isinstance(error, ActsError) else Reason.WRITES
+            found = untraced(why, str(error))
         except RaisedError as error:
             found = untraced(Reason.RAISES, str(error))
         finally:
             self._left -= perf_counter() - began
+        found = _unless_mode(found, functions)
         if not (changed := reach.changed(found.disturbed)):
             return found
         # Seen only now, so that the next audit does not repeat it.
@@ -281,6 +285,7 @@ class Examination:
 
     def _traced(self, program: KeptProgram, began: float) -> retracing.Retraced:
         """Trace again, within the time limits."""
+        self._reach.begin()
         left = min(self._limits.each, self._left) - (perf_counter() - began)
         try:
             with library_contexts.around(program.recipe.function()):
@@ -318,6 +323,21 @@ class Examination:
                 return {}, name
             settings[name] = old.data
         return settings, None
+
+
+def _is_read_in_part(name: str, now: dict[str, Value]) -> bool:
+    """Whether something is not gone: an attribute that it has by now is read instead of it."""
+    return any(one.startswith((f"{name}.", f"{name}[")) for one in now)
+
+
+def _unless_mode(found: Checked, functions: list[tuple[Any, Any]]) -> Checked:
+    """What was found, unless all that changed is set around the calls of a function."""
+    if found.outcome is not Outcome.OTHER and found.reason is not Reason.RAISES:
+        return found
+    mode = asked(set_around, functions, [one.name for one in found.reads if not one.written])
+    if mode is None:
+        return found
+    return Checked(found.miss, Outcome.UNTRACED, (), Reason.CONTEXT, mode)
 
 
 def _read_late(

@@ -12,11 +12,13 @@ import random
 import sys
 import threading
 import warnings
-from collections.abc import Generator, Iterator, MutableMapping
+from collections.abc import Generator, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
+
+from retrace.auditing.effects import outside_values
 
 _REGISTRY = "__warningregistry__"
 _COUNTED = (
@@ -31,7 +33,6 @@ _FAR_BELOW = -1_000_000
 @contextmanager
 def undisturbed() -> Generator[None]:
     """Run something without a lasting effect on the program."""
-    state, array_state = random.getstate(), np.random.get_state()
     registries = _registries()
     known = cast(dict[Any, Any], getattr(warnings, "onceregistry", {}))
     once = dict(known)
@@ -75,8 +76,35 @@ def undisturbed() -> Generator[None]:
                 counts[key] = before.get(key, 0)
         _restore_registries(registries)
         _restore(known, once)
-        random.setstate(state)
-        np.random.set_state(array_state)
+
+
+_GLOBAL: tuple[Any, ...] = (
+    getattr(random.random, "__self__", None),
+    getattr(np.random.random_sample, "__self__", None),
+)
+"""The generators behind the functions of `random` and of `numpy.random`."""
+
+
+def drawn_from(functions: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """The global generators that functions may draw from: all if no other thread does meanwhile.
+
+    To put one back takes from other threads what they drew, and gives them the same once more.
+    """
+    known = [one for one in _GLOBAL if one is not None]
+    if threading.active_count() == 1:
+        return known
+    used = {
+        id(one)
+        for function, receiver in functions
+        for _, value in outside_values(function, receiver)
+        for one in (value, getattr(value, "__self__", None))
+    }
+    modules = (random, np.random)
+    return [
+        one
+        for one, module in zip(known, modules, strict=False)
+        if not used.isdisjoint((id(one), id(module)))
+    ]
 
 
 @contextmanager
@@ -87,12 +115,26 @@ def put_back(generators: list[Any]) -> Generator[None]:
         yield
     finally:
         for one, state in zip(generators, states, strict=True):
+            if _is_as(state, _state(one)):
+                continue  # another thread may draw from it
             if isinstance(one, np.random.Generator):
                 one.bit_generator.state = state
             elif isinstance(one, np.random.RandomState):
                 one.set_state(state)
             else:
                 one.setstate(state)
+
+
+def _is_as(old: Any, new: Any) -> bool:
+    """Whether two states of one generator are the same."""
+    if isinstance(old, np.ndarray):
+        return bool(np.array_equal(cast(Any, old), new))
+    if type(old) in (tuple, list) and type(new) is type(old):
+        return len(old) == len(new) and all(map(_is_as, old, new))
+    if type(old) is dict and type(new) is dict:
+        known, others = cast(dict[Any, Any], old), cast(dict[Any, Any], new)
+        return [*known] == [*others] and all(map(_is_as, known.values(), others.values()))
+    return old is new or bool(old == new)
 
 
 def _state(generator: Any) -> Any:

@@ -77,5 +77,7 @@ def _attribute(value: Any, name: str) -> Any:
         return held[name]
     if name == "__dict__" and held:
         return held
+    if name == "__class__":
+        return kind
     found = defined(value if derives(kind, type) else kind, name)
     return _MISSING if found is None else found

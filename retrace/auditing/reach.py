@@ -23,6 +23,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from retrace.auditing.effects import outside_values
+from retrace.auditing.iterators import defaults
 from retrace.capture.objects import (
     attributes_of,
     derives,
@@ -52,6 +53,10 @@ _Mark: TypeAlias = tuple[object, object]
 _State: TypeAlias = dict[str, _Mark]
 
 
+class ChangedError(Exception):
+    """A trace changed something, which the message names."""
+
+
 class Reach:
     """All that some functions reach, up to a limit, as it is now."""
 
@@ -68,7 +73,10 @@ class Reach:
         """The caches of `functools`, with their names."""
         self._missed: dict[int, int] = {}
         """How often each had missed, by `id`."""
+        self._empty: set[int] = set()
+        """The `id` of each that held nothing."""
         self._filled: dict[str, None] = {}
+        self._begun = False
         self._states: list[tuple[str, Any, _State]] = []
         self._seen: dict[int, Any] = {}
         """By `id`; kept alive, so that none is reused."""
@@ -79,24 +87,50 @@ class Reach:
         while self._waiting and len(self._seen) < _MAX_OBJECTS:
             self._visit(*self._waiting.popleft())
 
+    def begin(self) -> None:
+        """Begin a trace; raises ChangedError if an earlier one changed something.
+
+        This one would change it once more.
+        """
+        self.empty_caches()
+        caches = {name for _, name in self._caches}  # whose contents are reached by that name
+        if self._begun and (changed := [one for one in self._changed() if one not in caches]):
+            raise ChangedError(changed[0])
+        self._begun = True
+
     def empty_caches(self) -> None:
-        """Empty the caches of `functools` that hold values of a trace, properties included."""
+        """Take what a trace computed out of the caches of `functools`, properties included.
+
+        A cache that held something before is only emptied of values of the trace itself, since
+        it cannot be emptied in part.
+        """
         for name, thing, before in self._states:
             for part in _computed(thing):
-                if f".{part}" not in before and _holds_traced(attributes_of(thing)[part]):
+                if f".{part}" not in before:
+                    is_traced = _holds_traced(attributes_of(thing)[part])
                     del attributes_of(thing)[part]
-                    self._filled[f"{name}.{part}"] = None
+                    if is_traced:
+                        self._filled[f"{name}.{part}"] = None
         for cache, name in self._caches:
             if cache.cache_info().misses != self._missed[id(cache)]:
-                self._filled[name] = None
-                if _holds_traced(cache):
+                is_traced, was_empty = _holds_traced(cache), id(cache) in self._empty
+                if is_traced or not was_empty:
+                    self._filled[name] = None
+                if is_traced or was_empty:
                     cache.cache_clear()
                 self._missed[id(cache)] = cache.cache_info().misses
 
     def changed(self, known: tuple[str, ...]) -> tuple[str, ...]:
         """The names of what differs now, after those that are known to; these hold some of it."""
         self.empty_caches()
-        found = dict(self._filled)
+        found = self._filled | self._changed()
+        below = tuple([f"{one}{mark}" for one in known for mark in ".["])
+        more = [name for name in found if name not in known and not name.startswith(below)]
+        return (*known, *more)
+
+    def _changed(self) -> dict[str, None]:
+        """What differs now, besides the contents of caches."""
+        found: dict[str, None] = {}
         for name, thing, before in self._states:
             after = _state(thing)
             if len(after) != len(before):
@@ -105,14 +139,13 @@ class Reach:
                 found |= dict.fromkeys(
                     name + part for part, mark in after.items() if before.get(part) != mark
                 )
-        below = tuple([f"{one}{mark}" for one in known for mark in ".["])
-        more = [name for name in found if name not in known and not name.startswith(below)]
-        return (*known, *more)
+        return found
 
     def _names_in(self, function: FunctionType, receiver: Any = None) -> None:
         for place, value in outside_values(function, receiver):
             self._waiting.append((str(place), value))
-        self._waiting.extend(_defaults(function))
+        for place, value in defaults(function):
+            self._waiting.append((f"{function.__name__}({place})", value))
 
     def _visit(self, name: str, value: Any) -> None:
         kind = kind_of(value)
@@ -124,6 +157,8 @@ class Reach:
         elif kind is _CACHE:
             self._caches.append((value, name))
             self._missed[id(value)] = value.cache_info().misses
+            if not value.cache_info().currsize:
+                self._empty.add(id(value))
             self._visit(name, value.__wrapped__)
             self._waiting.extend((name, inner) for inner in _results(value))
         elif kind is FunctionType:
@@ -253,15 +288,6 @@ def _is_users(kind: type) -> bool:
     if type(file) is not str:
         return own(kind, "__module__") == "__main__"
     return owner(file) is Owner.USER
-
-
-def _defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    code, given = function.__code__, function.__defaults__ or ()
-    first = code.co_argcount - len(given)
-    for place, value in enumerate(given, first):
-        yield f"{function.__name__}({code.co_varnames[place]})", value
-    for name, value in (function.__kwdefaults__ or {}).items():
-        yield f"{function.__name__}({name})", value
 
 
 def _holds_traced(thing: Any) -> bool:

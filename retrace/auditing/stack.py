@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 _PASSING_THROUGH = frozenset(("vars", "enumerate", "zip", "reversed", "iter", "memoryview"))
 """Functions whose result gives access to their argument."""
-_NAMED = ("next", "setattr", "delattr", "open", "globals", "breakpoint", "input")
+_NAMED = ("type", "next", "setattr", "delattr", "open", "globals", "breakpoint", "input")
 _BUILTINS = frozenset(_NAMED) | _PASSING_THROUGH
 _VIEWS = {"items": (), "values": (), "keys": (), "get": ("[]",)}
 """Methods whose result gives access to the contents of a container, and by which steps."""
@@ -209,6 +209,8 @@ def _result_place(call: Call) -> Place | None:
             return None
         if callee.name == "next":
             return first.step(ELEMENT)
+        if callee.name == "type" and len(call.arguments) == 1:
+            return first.step("__class__")
         return first if callee.name in _PASSING_THROUGH else None
     if call.receiver is not None and (steps := _VIEWS.get(callee.steps[-1])) is not None:
         return call.receiver.step(*steps)

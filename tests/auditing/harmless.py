@@ -809,6 +809,61 @@ def a_context_variable_set_around_calls() -> Iterator[Any]:
     yield call
 
 
+training = False
+policies: list[float] = []
+
+
+@contextlib.contextmanager
+def trained() -> Iterator[None]:
+    global training
+    before, training = training, True
+    try:
+        yield
+    finally:
+        training = before
+
+
+class Policy:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def __enter__(self) -> None:
+        policies.append(self.scale)
+
+    def __exit__(self, *_: object) -> None:
+        policies.pop()
+
+
+def _in_training(x: Any) -> Any:
+    return x * 2 if training else x
+
+
+def _by_policy(x: Any) -> Any:
+    return x * policies[-1] if policies else x
+
+
+@harmless
+def a_global_set_around_calls() -> Iterator[Any]:
+    f = jax.jit(_in_training)
+
+    def call() -> Any:
+        with trained():
+            return f(x)
+
+    yield call
+
+
+@harmless
+def a_stack_of_modes() -> Iterator[Any]:
+    f = jax.jit(_by_policy)
+
+    def call() -> Any:
+        with Policy(3.0):
+            return f(x)
+
+    yield call
+
+
 @harmless
 def what_is_written_to() -> Iterator[Any]:
     yield lambda: _of_stdout(x)

@@ -17,6 +17,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import types
 import warnings
@@ -173,6 +174,82 @@ def test_what_caches_keep_of_a_trace_does_not_stay() -> None:
     np.testing.assert_array_equal(table(3, 2.0) + model.w, [1.0, 3.0, 5.0])
     assert [one.verdict for one in told] == ["proved"]
     assert "`table`" in str(told) and "`model.w`" in str(told)
+
+
+def test_a_cache_that_was_emptied_is_empty_afterwards() -> None:
+    rate = [1.0]
+
+    @functools.lru_cache
+    def table(n: int) -> float:
+        return rate[0] * n
+
+    class Model:
+        @functools.cached_property
+        def gain(self) -> float:
+            return rate[0] * 2
+
+    model = Model()
+
+    def f(x: Any) -> Any:
+        return x * table(2) * model.gain
+
+    with retrace.recording():
+        jitted = jax.jit(f)
+        jitted(x)
+        table.cache_clear()
+        del model.gain
+        told = retrace.audit()
+        assert "changed" not in str(told)
+        rate[0] = 5.0
+        # A value of the audit's trace, made with the rate of then, would give 4.
+        np.testing.assert_array_equal(jitted(jnp.ones(2)), [100.0, 100.0])
+
+
+def test_what_a_trace_changed_is_not_changed_by_a_second_one() -> None:
+    kept = {"n": 0}
+
+    def table() -> dict[str, int]:
+        return kept
+
+    def f(x: Any) -> Any:
+        table()["n"] += 1
+        return x * kept["n"]
+
+    with retrace.recording():
+        jax.jit(f)(x)
+        (told,) = retrace.audit()
+    assert kept == {"n": 2}
+    assert told.verdict in ("not-checked", "perhaps")
+
+
+def test_what_another_thread_draws_is_not_drawn_again() -> None:
+    ends, drawn = threading.Event(), list[int]()
+
+    def draws() -> None:
+        while not ends.is_set():
+            drawn.append(int(np.random.randint(2**62)))
+            time.sleep(0.001)
+
+    def make(number: int) -> Any:
+        def f(x: Any) -> Any:
+            for _ in range(60):
+                x = jnp.sin(x) * number
+            return x
+
+        return jax.jit(f)
+
+    with retrace.recording():
+        functions = [make(number) for number in range(20)]
+        for function in functions:
+            function(x)
+        thread = threading.Thread(target=draws)
+        thread.start()
+        while len(drawn) < 3:
+            time.sleep(0.001)
+        retrace.audit()
+        ends.set()
+        thread.join()
+    assert len(drawn) == len({*drawn}) > 10, len(drawn)
 
 
 def test_generators_anywhere_continue_as_before() -> None:
@@ -500,6 +577,7 @@ def test_a_nested_function_is_traced_anew_below_every_transform() -> None:
 AFTERWARDS = """
 import signal
 import sys
+import threading
 import threading
 import time
 import jax

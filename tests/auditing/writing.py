@@ -1,7 +1,7 @@
 """Functions that write state of others, each in a different way, once per trace."""
 
 # Some of the functions called here have no types.
-# pyright: basic
+# pyright: basic, reportSelfClsParameterName=false
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import heapq
+import itertools
 import logging
 import operator
 import os
@@ -92,7 +93,7 @@ folder = Path()
 def state() -> str:
     files = [(p.name, p.is_dir() or p.read_bytes()) for p in sorted(folder.iterdir())]
     objects = (counter.calls, Made.number, stream.at, behind.calls, frozen, rows.held, holder)
-    counts = number_of_traces, Registry.count
+    counts = number_of_traces, Registry.count, repr(numbers)
     return str((kept, order, buffer, packed, objects, counts, files))
 
 
@@ -116,6 +117,28 @@ class Registered:
         self.own.append(1)
 
 
+numbers = itertools.count()
+draw, following = functools.partial(next, numbers), numbers.__next__
+
+
+class Numbered:
+    """Each object has the next number."""
+
+    of = numbers
+
+    def __init__(self) -> None:
+        self.number = next(type(self).of)
+
+
+class Drawing:
+    def __call__(this, x: Any) -> Any:
+        kept["n"] += next(this.numbers)
+        return x
+
+    numbers = numbers
+
+
+drawing = Drawing()
 append = kept["log"].append
 append_one = functools.partial(append, 1)
 
@@ -473,6 +496,31 @@ def into_a_folder_for_a_while(x: Any) -> Any:
 def into_the_level_of_a_logger(x: Any) -> Any:
     logging.getLogger("retrace.writing").setLevel(logging.ERROR)
     return x
+
+
+@writing
+def by_a_partial_of_next(x: Any) -> Any:
+    return x * draw()
+
+
+@writing
+def by_a_kept_next(x: Any) -> Any:
+    return x * following()
+
+
+@writing
+def by_the_next_of_a_class(x: Any) -> Any:
+    return x * Numbered().number
+
+
+@writing
+def by_a_default_that_is_an_iterator(x: Any, of: Any = numbers) -> Any:
+    return x * sum(itertools.islice(of, 1))
+
+
+@writing
+def by_an_object_named_otherwise(x: Any) -> Any:
+    return drawing(x)
 
 
 Make = Callable[[], tuple[Any, Callable[[], int]]]
