@@ -29,6 +29,7 @@ from retrace.jax_internals import hi_primitives, result_paths
 from retrace.jax_internals.callbacks import CALLBACKS, printed
 from retrace.jax_internals.custom_rules import Rules
 from retrace.jax_internals.dims import symbolic, written
+from retrace.jax_internals.equation_contexts import DRAWING, context_texts
 from retrace.jax_internals.literals import (
     MAX_CONTENT,
     SCALARS,
@@ -213,6 +214,7 @@ class _Walk:
         stacks: dict[Any, int] = {}
         literal = LITERAL.get()
         located = self._stacks
+        context, around, drawn = None, "", ""
         for equation in inner.eqns:
             arguments: list[str] = []
             for variable in equation.invars:
@@ -236,7 +238,11 @@ class _Walk:
             self._in = None
             taken = " ".join(arguments)
             made_of = f"{name}\t{taken}\t{' '.join(results)}"
-            equations.append(made_of + parameters)
+            if (own := getattr(equation, "ctx", None)) is not context:
+                context = own  # since jax 0.8 one object for all that are the same
+                around, drawn = context_texts(context)
+            made_of += parameters + around
+            equations.append(made_of + drawn if drawn and name.startswith(DRAWING) else made_of)
             if located is not None:
                 places.append(stacks.setdefault(equation.source_info.traceback, len(stacks)))
         outputs = tuple(
@@ -249,18 +255,9 @@ class _Walk:
         digest = hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16)
         digest.update(array("q", wires).tobytes())
         hash_ = digest.hexdigest()
-        known: dict[str, int] = {}
-        distinct: list[Stack] = []
-        # Columns of the same line count as one place.
+        known, distinct = dict[str, int](), list[Stack]()
         if located is not None:
-            renumbered: list[int] = []
-            for traceback in stacks:
-                digest_, stack = located.of(traceback)
-                renumbered.append(known.setdefault(digest_, len(known)))
-                if len(distinct) < len(known):
-                    distinct.append(stack)
-            if len(known) < len(stacks):
-                places = [renumbered[index] for index in places]
+            known, distinct, places = located.distinct(stacks, places)
         contained = {hash_: listing.id for hash_, listing in self._inner.items()}
         named = f"{hash_} {' '.join(known)} {array('l', places).tobytes().hex()} {contained}"
         return Listing(

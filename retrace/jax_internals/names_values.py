@@ -160,6 +160,22 @@ OF_EQUATION = _fields(
     ("primitive", "params", "invars", "outvars", "source_info"),
     losses.PROGRAMS,
 )
+OF_CONTEXT = {
+    name: field(
+        f"{_CORE}.JaxprEqnContext",
+        name,
+        None,
+        said="Programs are the same where only the context of an operation differs.",
+    )
+    for name in ("threefry_partitionable", "compute_type", "xla_metadata")
+}
+"""Under which an equation is lowered."""
+EQUATION_CONTEXT = field(
+    f"{_CORE}.JaxprEqn",
+    "ctx",
+    None,
+    said="Programs are the same where only the context of an operation differs.",
+)
 TRACEBACK = field("jax._src.source_info_util.SourceInfo", "traceback", losses.PROGRAMS)
 TYPE_TEXT = field(f"{_CORE}.AbstractValue", "str_short", losses.PROGRAMS)
 SOURCE_OF_PROGRAM = field(f"{_CORE}.DebugInfo", "func_src_info", losses.DERIVED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -69,6 +69,31 @@ class Stacks:
             digest = hashlib.blake2b(text, digest_size=12).hexdigest() if own else ""
             found = self._stacks[traceback] = (digest, frames)
         return found
+
+    def distinct(
+        self, tracebacks: Iterable[Any], places: list[int]
+    ) -> tuple[dict[str, int], list[Stack], list[int]]:
+        """The stacks of some tracebacks, where columns of the same line count as one place.
+
+        Args:
+            tracebacks: the distinct ones of a program.
+            places: the index of one of them for each equation.
+
+        Returns:
+            The number of each stack by its hash, the stacks, and the place of each equation
+            among them.
+        """
+        known: dict[str, int] = {}
+        found: list[Stack] = []
+        renumbered: list[int] = []
+        for traceback in tracebacks:
+            digest, stack = self.of(traceback)
+            renumbered.append(known.setdefault(digest, len(known)))
+            if len(found) < len(known):
+                found.append(stack)
+        if len(known) < len(renumbered):
+            places = [renumbered[index] for index in places]
+        return known, found, places
 
     def _known_of(self, code: CodeType) -> Frames:
         known = self._frames.get(id(code))

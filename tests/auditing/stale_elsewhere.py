@@ -509,6 +509,19 @@ def what_a_cached_function_computes() -> Iterator[Any]:
 
 
 @stale
+def a_setting_around_operations() -> Iterator[Any]:
+    it = held(whole=True)
+
+    def draw(key: Any) -> Any:
+        with jax.threefry_partitionable(it.whole):
+            return jax.random.uniform(key, (3,))
+
+    f, key = jax.jit(draw), jax.random.key(0)
+    yield lambda: f(key)
+    it.whole = False
+
+
+@stale
 def a_cached_property() -> Iterator[Any]:
     class Model:
         k = 1.0

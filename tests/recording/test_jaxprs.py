@@ -33,6 +33,15 @@ def sine(x: Any) -> Any:
     return jnp.sin(x) * 2.0
 
 
+def draw(key: Any) -> Any:
+    return jax.random.uniform(key, (3,))
+
+
+def drawn_whole(key: Any) -> Any:
+    with jax.threefry_partitionable(False):
+        return draw(key)
+
+
 # Each is the program before it with one thing changed.
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "first": (sine, (ones,)),
@@ -57,6 +66,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "other branch": (lambda x: jax.lax.cond(x[0] > 0, lambda: x, lambda: x + 2), (ones,)),
     "while": (lambda x: jax.lax.while_loop(lambda v: v[0] < 3, lambda v: v + 1, x), (ones,)),
     "nested": (lambda x: jax.jit(jnp.sin)(x), (ones,)),
+    "drawn": (draw, (jax.random.key(0),)),
+    "drawn in another way": (drawn_whole, (jax.random.key(0),)),
     "checkpoint": (lambda x: jax.checkpoint(jnp.sin)(x), (ones,)),
     "gradient": (jax.grad(lambda x: jax.checkpoint(jnp.sin)(x).sum()), (ones,)),
     "custom rule": (lambda x: jax.nn.relu(x), (ones,)),

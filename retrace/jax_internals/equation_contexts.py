@@ -1,0 +1,35 @@
+"""What JAX keeps of the context of an equation, under which it is lowered.
+
+`with jax.threefry_partitionable(False)` inside a function changes no operation and no parameter,
+but the numbers that are drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrace.jax_internals.names_values import OF_CONTEXT
+
+DRAWING = ("random_", "threefry2x32", "rng_")
+"""How the names of operations begin that draw random numbers."""
+_PARTITIONABLE = OF_CONTEXT["threefry_partitionable"]
+_COMPUTED_ON = OF_CONTEXT["compute_type"]
+_METADATA = OF_CONTEXT["xla_metadata"]
+
+
+def context_texts(context: Any) -> tuple[str, str]:
+    """What differs from JAX's defaults, as more parameters of an equation; mostly nothing.
+
+    Args:
+        context: the `ctx` of an equation.
+
+    Returns:
+        The text for any operation, and for one that draws random numbers.
+    """
+    text = ""
+    if (where := _COMPUTED_ON.of(context)) is not None:
+        text += f"\tcompute_type={where}"
+    if metadata := _METADATA.of(context):
+        text += f"\txla_metadata={sorted(metadata.items())}"
+    is_other = _PARTITIONABLE.of(context) is False
+    return text, "\tthreefry_partitionable=False" if is_other else ""
