@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import inspect
 import sys
 import threading
@@ -13,7 +14,13 @@ from retrace.auditing.effects import outside_values
 from retrace.capture.objects import derives, kind_of
 
 _OF_THREAD = frozenset(
-    map(id, (threading.current_thread, threading.get_ident, threading.get_native_id))
+    map(
+        id,
+        (
+            *(threading.current_thread, threading.get_ident, threading.get_native_id),
+            *(decimal.getcontext, decimal.localcontext),
+        ),
+    )
 )
 _OF_STACK = frozenset(
     map(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -92,17 +93,19 @@ class Assertion(Guard):
     ) -> None:
         super().__init__()
         self._guard_name = guard
-        self._losses: list[int] = []
-        """The number of losses when each window began."""
+        self._before: list[tuple[int, int]] = []
+        """The number of losses and of compilations when each window began."""
         self._budget: Budget | None = None
         if not is_off():
             self._budget = make_budget(guard, functions, limits, allow, warmup)
         self._numbers: list[int] = []
         """The misses of a generator's body until its last `yield`."""
+        self._warm: list[int] = []
+        """The misses that were warm-up in earlier blocks, of any call of a decorated function."""
 
     def _copy(self) -> Self:
         copy = super()._copy()
-        vars(copy).update(_numbers=[], _losses=[])
+        vars(copy).update(_numbers=[], _before=[])
         return copy
 
     def pause(self) -> None:
@@ -125,15 +128,34 @@ class Assertion(Guard):
         super().leave()
         self._numbers += numbers
 
-    def _judge(self, watch: Watch, numbers: list[int]) -> ExceededError | None:
+    def _judge(
+        self, watch: Watch, numbers: list[int], later: Sequence[int] = ()
+    ) -> ExceededError | None:
+        """The error for what began in the block, and what was only compiled in it."""
         assert self._budget is not None
-        return _failure(watch, numbers, self._budget, self._guard_name) if numbers else None
+        if not numbers and not later:
+            return None
+        numbers = [*self._warm, *numbers]
+        return _failure(watch, numbers, later, self._budget, self._guard_name)
+
+    def _warm_up(self, watch: Watch, numbers: list[int]) -> None:
+        """Count the first misses of each function as its warm-up, in later blocks as well."""
+        assert self._budget is not None
+        if not self._budget.warmup or not numbers:
+            return
+        subjects = map(self._budget.subject, watch.misses_of(self._warm))
+        seen = Counter(subject for subject in subjects if subject is not None)
+        for miss in watch.misses_of(numbers):
+            subject = self._budget.subject(miss)
+            if subject is not None and seen[subject] < self._budget.warmup:
+                seen[subject] += 1
+                self._warm.append(miss.number)
 
     def _begin(self) -> None:
         from retrace.guards.trust import losses
 
         super()._begin()
-        self._losses.append(losses())
+        self._before.append((losses(), self._windows[-1][0].compilations))
 
     def _end(self, window: tuple[Watch, int], error: BaseException | None) -> None:
         __tracebackhide__ = True
@@ -144,31 +166,36 @@ class Assertion(Guard):
         budget = self._budget
         assert budget is not None
         failure: RetraceError | None = None
-        since = self._losses.pop()
+        since, compiled = self._before.pop()
         try:
             if error is None:
-                failure = self._judge(watch, numbers)
+                later = watch.compiled_since(compiled, numbers)
+                failure = self._judge(watch, numbers, later)
             if error is None and failure is None:
                 failure = doubt(self._guard_name, since)
             if error is None and failure is None:
                 warn_of(f"{self._guard_name}: {t}" for t in unmatched(watch, budget.functions))
         finally:
+            self._warm_up(watch, numbers)
             super()._end(window, error)
         if failure is not None:
             raise failure
 
 
 def _failure(
-    watch: Watch, numbers: list[int], budget: Budget, guard: str
+    watch: Watch, numbers: list[int], later: Sequence[int], budget: Budget, guard: str
 ) -> ExceededError | None:
-    from retrace.guards.budget import excesses
+    from retrace.guards.budget import excesses, only_compiled
     from retrace.guards.watch import of_numbers
     from retrace.present.guard import explanation
 
-    if all(budget.subject(miss) is None for miss in watch.misses_of(numbers)):
+    every = [*numbers, *later]
+    if all(budget.subject(miss) is None for miss in watch.misses_of(every)):
         return None
-    view = watch.view(numbers)
-    found = excesses(view, of_numbers(view.verdicts, numbers), budget)
+    view = watch.view(every)
+    counted = of_numbers(view.verdicts, every)
+    counted = [only_compiled(one) if one.miss.number in later else one for one in counted]
+    found = excesses(view, counted, budget)
     if not found:
         return None
     counted = in_order(view, (verdict for one in found for verdict in one.verdicts))

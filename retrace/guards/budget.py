@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple, cast
 
@@ -132,6 +132,12 @@ class Excess(NamedTuple):
     """The misses that count towards it."""
     short: str
     """Without the function: `3 traces, budget 1`."""
+
+
+def only_compiled(verdict: Verdict) -> Verdict:
+    """A miss that began before a block, with what was done in the block alone."""
+    spent = verdict.miss.stages.get(Stage.COMPILE, 0.0)
+    return replace(verdict, miss=replace(verdict.miss, stages={Stage.COMPILE: spent}))
 
 
 def excesses(view: View, verdicts: Sequence[Verdict], budget: Budget) -> list[Excess]:

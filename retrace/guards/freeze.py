@@ -61,7 +61,8 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         super().__init__()
         self._warn = warn
         self._budget: Budget | None = None
-        self._passed: dict[str, int] = {}
+        self.passed: dict[str, int] = {}
+        """How many misses of each function there were, of which the first are warm-up."""
         self._times: dict[tuple[str, str], int] = {}
         self._counted: deque[int] = deque(maxlen=64)
         self._lock = threading.Lock()
@@ -101,7 +102,8 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
 
     def _copy(self) -> Self:
         copy = super()._copy()
-        vars(copy).update(_passed={}, _times={}, _counted=deque[int](maxlen=64))
+        # The warm-up is over for all calls of a decorated function.
+        vars(copy).update(_times={}, _counted=deque[int](maxlen=64))
         return copy
 
     def _begin(self) -> None:
@@ -155,7 +157,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
             if number in self._counted:
                 return None  # already reported under the name of its body
             self._counted.append(number)
-            passed = self._passed[subject] = self._passed.get(subject, 0) + 1
+            passed = self.passed[subject] = self.passed.get(subject, 0) + 1
             if passed <= budget.warmup:
                 return None
             key = (subject, cause)
@@ -163,8 +165,15 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         return self._warned(verdict, times) if self._warn else self._error(verdict)
 
     def compiled(self, number: int) -> BaseException | None:
-        """Do nothing: the miss was reported when it began."""
-        return None
+        """Report a miss that began before, as a `Lowered` did that is compiled now.
+
+        Any other was reported when it began.
+        """
+        here, start = self._windows[-1] if self._windows else (None, 0)
+        if here is None or number in here.numbers(start):
+            return None
+        ahead = any(miss.ahead for miss in here.misses_of([number]))
+        return self.begun(number, ()) if ahead else None
 
     def _error(self, verdict: Verdict) -> BaseException:
         view, whole = self._shown(verdict)

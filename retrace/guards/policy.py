@@ -77,6 +77,8 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         self._mode = mode
         self._arguments = (f, tuple(allow), warmup)
         self._worth = (dear, every)
+        self._passed: dict[str, int] = {}
+        """Shared by all calls of a decorated function: its warm-up is over once."""
         self._undo: list[policy | None] = []
         self._effect: _Warner | freeze | None = None
         self._is_statement = False
@@ -169,9 +171,11 @@ class policy(Guard):  # noqa: N801 - it is used like a function
         f, allow, warmup = self._arguments
         if self._mode == "raise":
             self._effect = freeze(f, allow=allow, warmup=warmup)
+            self._effect.passed = self._passed
         elif self._mode == "warn":
             budget = make_budget("policy", f, {"misses": 0}, allow, warmup)
             self._effect = _Warner(budget, *self._worth)
+            self._effect.passed = self._passed
         elif self._mode == "record":
             install()
 
@@ -216,7 +220,7 @@ class _Warner:
         self._dear = dear
         self._every = every
         self._lock = threading.Lock()
-        self._passed: dict[str, int] = {}
+        self.passed: dict[str, int] = {}
         self._times: dict[tuple[str, str], int] = {}
         self._spent: dict[tuple[str, str], float] = {}
         self._reported: set[tuple[str, str]] = set()
@@ -282,7 +286,7 @@ class _Warner:
         worth = ("yes", "maybe") if self._every else ("yes",)
         key = (function.site, cause)
         with self._lock:
-            passed = self._passed[function.site] = self._passed.get(function.site, 0) + 1
+            passed = self.passed[function.site] = self.passed.get(function.site, 0) + 1
             if passed <= self._budget.warmup or verdict.avoidable not in worth:
                 return ""
             times = self._times[key] = self._times.get(key, 0) + 1

@@ -92,6 +92,8 @@ class Watch:
         self._thread = _Thread()
         self._numbers: list[int] = []
         """Miss numbers in the order the misses began."""
+        self._compiled: list[int] = []
+        """Miss numbers in the order they were compiled."""
         self._next = 0
         """Higher than all of these numbers."""
         self._lock = threading.RLock()
@@ -175,6 +177,21 @@ class Watch:
         """The numbers of the misses that began since a position."""
         return self._numbers[start:]
 
+    @property
+    def compilations(self) -> int:
+        """How many misses were compiled."""
+        return len(self._compiled)
+
+    def compiled_since(self, start: int, begun: Iterable[int]) -> list[int]:
+        """The numbers of the misses that were lowered before, and compiled since.
+
+        Args:
+            start: the number of `compilations` until then.
+            begun: the misses that began since.
+        """
+        found = dict.fromkeys(self._compiled[start:]).keys() - {*begun}
+        return [miss.number for miss in self.misses_of(found) if miss.ahead] if found else []
+
     def misses_of(self, numbers: Iterable[int]) -> list[Miss]:
         """The misses with these numbers, in their current state."""
         self._update()
@@ -249,6 +266,8 @@ class Watch:
         if event == "begun":
             self._numbers.append(number)
             self._next = max(self._next, number + 1)
+        elif event == "compiled":
+            self._compiled.append(number)
         if self._listeners:
             self._thread.events.append(_Happened(number, event, functions))
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import dataclasses
 import functools
@@ -439,13 +440,30 @@ def test_errors_and_timeouts_are_reported() -> None:
                 pass
             return x
 
-        for function in (raises, leaves, hangs):
+        def catches(x: Any) -> Any:
+            while holder.how == "bad":
+                with contextlib.suppress(BaseException):
+                    time.sleep(0.01)
+            return x
+
+        def catches_by_line(x: Any) -> Any:
+            while holder.how == "bad":
+                try:
+                    time.sleep(0.005)
+                    time.sleep(0.005)
+                except BaseException:  # noqa: BLE001
+                    pass
+            return x
+
+        functions = (raises, leaves, hangs, catches, catches_by_line)
+        for function in functions:
             jax.jit(function)(x)
         holder.how = "bad"
-        return raises, leaves, hangs
+        return functions
 
-    verdicts, _ = audited(make, seconds=0.5)
-    assert verdicts == dict.fromkeys(("raises", "leaves", "hangs"), "perhaps")
+    verdicts, functions = audited(make, seconds=0.5)
+    assert verdicts == {one.__name__: "perhaps" for one in functions}
+    assert sys.gettrace() is None
 
 
 def test_nothing_is_shown_or_kept_alive(capsys: pytest.CaptureFixture[str]) -> None:

@@ -167,6 +167,40 @@ def test_warm_up_is_not_counted() -> None:
         run(step, 4, 5)
 
 
+GUARDS: dict[str, Callable[[Any], Any]] = {
+    "assert_no_retrace": lambda step: retrace.assert_no_retrace(step, warmup=2),
+    "assert_max_traces": lambda step: retrace.assert_max_traces(step, 0, warmup=2),
+    "freeze": lambda step: retrace.freeze(step, warmup=2),
+    "policy": lambda step: retrace.policy("raise", step, warmup=2),
+}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_the_warm_up_of_a_decorated_function_is_over_once(guard: str) -> None:
+    step = make_step()
+    epoch = GUARDS[guard](step)(lambda size: step(ones(size)))
+    epoch(2)
+    epoch(3)
+    epoch(2)
+    with pytest.raises((ExceededError, MissError)):
+        epoch(4)
+
+
+def test_what_was_lowered_before_is_seen_to_be_compiled() -> None:
+    step = make_step()
+    shapes = (jax.ShapeDtypeStruct((size,), np.float32) for size in (2, 3, 4, 5))
+    with retrace.recording():
+        first, second, third, fourth = map(step.lower, shapes)
+        with pytest.raises(ExceededError), retrace.assert_no_retrace():
+            first.compile()
+        with pytest.raises(ExceededError), retrace.assert_max_traces(None, 9, compiles=0):
+            second.compile()
+        with pytest.raises(MissError), retrace.freeze():
+            third.compile()
+        with retrace.assert_max_traces(step, 0):  # it was traced before
+            fourth.compile()
+
+
 def test_decorators_guard_each_call() -> None:
     step = make_step()
 
