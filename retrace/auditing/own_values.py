@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import inspect
 import sys
 import threading
@@ -14,14 +13,10 @@ from retrace.auditing.effects import outside_values
 from retrace.capture.objects import derives, kind_of
 
 _OF_THREAD = frozenset(
-    map(
-        id,
-        (
-            *(threading.current_thread, threading.get_ident, threading.get_native_id),
-            *(decimal.getcontext, decimal.localcontext),
-        ),
-    )
+    map(id, (threading.current_thread, threading.get_ident, threading.get_native_id))
 )
+_OF_DECIMAL = ("getcontext", "localcontext", "Decimal")
+"""What depends on the precision of a thread."""
 _OF_STACK = frozenset(
     map(
         id,
@@ -36,9 +31,12 @@ _OF_STACK = frozenset(
 
 def of_thread(functions: list[tuple[Any, Any]]) -> str | None:
     """What functions read that each thread has of its own; None if there is nothing."""
+    known = sys.modules.get("decimal")  # it may be the user's own
+    settings = [getattr(known, name, None) for name in _OF_DECIMAL]
+    of_thread = _OF_THREAD | {id(one) for one in settings if one is not None}
     for function, receiver in functions:
         for place, value in outside_values(function, receiver):
-            if derives(kind_of(value), threading.local, ContextVar) or id(value) in _OF_THREAD:
+            if derives(kind_of(value), threading.local, ContextVar) or id(value) in of_thread:
                 return str(place)
     return None
 

@@ -14,7 +14,7 @@ from retrace.command import console, github
 from retrace.command.options import DONE, FOUND, WRONG
 from retrace.command.selection import announced, one_of
 from retrace.errors import CannotTellError, UsageError
-from retrace.model import Kind
+from retrace.model import Kind, Recording
 
 if TYPE_CHECKING:
     from retrace.guards.baseline import Baseline
@@ -91,8 +91,7 @@ def _check(directories: list[Path], config: Path | None, format: str, *, update:
         if doubt is not None:
             console.say(str(doubt))
         return FOUND
-    if limits:
-        console.say(_budgets_held(len(limits), len(missing), allowed=not unknown))
+    _say_held(len(limits), len(missing), view.recording, allowed=not unknown)
     if unknown:
         if format == "github":
             github.fail("check", "\n".join(unknown))
@@ -105,12 +104,34 @@ def _check(directories: list[Path], config: Path | None, format: str, *, update:
 _UNTIL_THEN = "; the recorded misses exceed no limit"
 
 
+def _say_held(of: int, missing: int, recording: Recording, *, allowed: bool) -> None:
+    """What held, and what may not have: a process that was not recorded."""
+    for said in (_budgets_held(of, missing, allowed=allowed), _absent(recording)):
+        if said:
+            console.say(said)
+
+
 def _budgets_held(of: int, missing: int, *, allowed: bool) -> str:
+    if not of:
+        return ""
     budgets = f"{of:,} budget{'s' if of > 1 else ''} held"
     if not missing:
         return budgets
     said = f"{of - missing:,} of {budgets}, {missing:,} never matched"
     return said if allowed else f"{said} (with `optional = true` a budget need not match)"
+
+
+def _absent(recording: Recording) -> str:
+    """That some processes of a job of `jax.distributed` were not recorded; mostly empty."""
+    count = max((run.process_count or 0 for run in recording.runs), default=0)
+    known = {run.process_index for run in recording.runs} & {*range(count)}
+    if len(known) == count:
+        return ""
+    were = "was" if len(known) == 1 else "were"
+    return (
+        f"{len(known):,} of {count:,} processes of the job {were} recorded: the others may "
+        "exceed a limit"
+    )
 
 
 def _explain(view: View, over: Exceeded, heads: list[str], format: str) -> None:

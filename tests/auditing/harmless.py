@@ -11,6 +11,7 @@ import collections
 import contextlib
 import contextvars
 import dataclasses
+import decimal
 import functools
 import inspect
 import io
@@ -860,6 +861,22 @@ def a_stack_of_modes() -> Iterator[Any]:
     def call() -> Any:
         with Policy(3.0):
             return f(x)
+
+    yield call
+
+
+@harmless
+def a_precision_of_the_thread() -> Iterator[Any]:
+    f = jax.jit(lambda x: x * float(decimal.Decimal(1) / 3))
+
+    def in_thread() -> None:
+        decimal.getcontext().prec = 3
+        f(x)
+
+    def call() -> None:
+        thread = threading.Thread(target=in_thread)
+        thread.start()
+        thread.join()
 
     yield call
 

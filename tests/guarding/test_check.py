@@ -67,6 +67,17 @@ def test_an_excess_is_explained(project: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.drawn
+def test_processes_of_a_job_that_are_missing_are_told(project: Path) -> None:
+    (file,) = (project / "recorded").glob("*.jsonl")
+    head, *rest = file.read_text().splitlines(keepends=True)
+    written = json.loads(head) | {"process_index": 0, "process_count": 2}
+    file.write_text("".join((json.dumps(written) + "\n", *rest)))
+    done = run(project, "check", budgets='[tool.retrace.budgets."train_step"]\ntraces = 3\n')
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2 processes" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("budgets", "said"),
     [
