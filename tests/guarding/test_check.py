@@ -71,7 +71,8 @@ def test_an_excess_is_explained(project: Path) -> None:
 def test_processes_of_a_job_that_are_missing_are_told(project: Path) -> None:
     (file,) = (project / "recorded").glob("*.jsonl")
     head, *rest = file.read_text().splitlines(keepends=True)
-    written = json.loads(head) | {"process_index": 0, "process_count": 2}
+    written = json.loads(head)
+    written["run"] |= {"process_index": 0, "process_count": 2}
     file.write_text("".join((json.dumps(written) + "\n", *rest)))
     done = run(project, "check", budgets='[tool.retrace.budgets."train_step"]\ntraces = 3\n')
     assert done.returncode == 0, done.stderr
