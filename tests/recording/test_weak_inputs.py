@@ -43,7 +43,7 @@ USES: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
     "handed on": (lambda n, x: (n, x + 1), True),
     "of both": (lambda n, x: (n * n + 1) * x, True),
     "weak result": (lambda n, x: jnp.sin(n) + x, True),
-    "in a jitted function": (lambda n, x: jax.jit(lambda a, b: a + b)(x, n), True),
+    "inside another one": (lambda n, x: jax.jit(lambda a, b: a + b)(x, n), True),
     "after a comparison": (lambda n, x: jnp.where(n > 2, x, 0), True),
     "in a branch": (_branches, True),
     "in a while loop": (_looped, True),
