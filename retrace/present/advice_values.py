@@ -209,14 +209,14 @@ def _held(advice: model.PassHeld, who: str) -> str:
         )
     if advice.alike:
         many = len(advice.paths) > 1
+        they = "they hold or read" if many else "it holds or reads"
         return (
             f"{who} {'look' if many else 'looks'} the same but {'give' if many else 'gives'} a "
-            f"different program: {'they hold' if many else 'it holds'} something else. Keep one "
-            "for each and reuse it"
+            f"different program: {they} something else. Keep one for each and reuse it"
         )
     return (
-        f"{who} is a new function of the same code that gives a different program: it holds "
-        "something else. Keep one for each and reuse it, or pass what differs"
+        f"{who} is a new function of the same code that gives a different program: it holds or "
+        "reads something else. Keep one for each and reuse it, or pass what differs"
     )
 
 
