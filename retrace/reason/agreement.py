@@ -33,6 +33,7 @@ from retrace.model.advice import (
     Proof,
     ReuseObject,
     ToArgument,
+    ToArray,
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS
@@ -78,6 +79,7 @@ def agree(history: list[Verdict]) -> None:
         _unify_types,
         proved_for_all,
         _keep_used,
+        _leave_unread,
         leave_constants,
         _keep_optional,
         ask_for_kept,
@@ -325,7 +327,10 @@ def _keep_used(history: list[Verdict]) -> None:
                 continue
             if component is None or len(changed) == 1:
                 # Where several changed, those decide that never changed for nothing.
-                named = [path for path in advised.paths if path not in unread] or advised.paths
+                named = [path for path in advised.paths if path not in unread]
+                if not named and advised.others and verdict.program_change == "shapes-only":
+                    continue  # arrays of another size are why
+                named = named or advised.paths
                 used |= {path: advised for path in named if path not in used}
         for index, verdict in enumerate(history):
             advised = verdict.fix
@@ -333,6 +338,18 @@ def _keep_used(history: list[Verdict]) -> None:
                 replace_advice(history, index, used[path])
                 if verdict.avoidable == "yes" and used[path].sure != "clear":
                     history[index] = replace(history[index], avoidable="maybe")
+
+
+def _leave_unread(history: list[Verdict]) -> None:
+    """What is to be left out of the key is not told to be passed by another call."""
+    unread = {path for one in advice_of_kind(history, LeaveOutValue) for path in one.paths}
+    for index, verdict in enumerate(history if unread else ()):
+        own = verdict.fix
+        if isinstance(own, ToArgument | ToArray):
+            rest = tuple(path for path in own.paths if path not in unread)
+            if rest and rest != own.paths:
+                also = tuple((path, "static") for path in own.paths if path in unread)
+                replace_advice(history, index, own.changed(paths=rest, others=own.others + also))
 
 
 def _read_too(history: list[Verdict]) -> None:

@@ -17,6 +17,7 @@ from retrace.model.advice import (
     ToArgument,
     ToArray,
 )
+from retrace.reason.fields import with_fields
 from retrace.reason.held import is_below
 
 
@@ -24,6 +25,11 @@ def replace_advice(history: list[Verdict], index: int, advised: Advice) -> None:
     """Replace the advice on a miss, which is only perhaps avoidable if it asks."""
     verdict = history[index]
     worth = verdict.avoidable
+    if advised.others:
+        # What changed beside it in one call may not have changed in another.
+        changed = {str(part.path) for one in verdict.changes for part in with_fields(one)}
+        others = tuple(one for one in advised.others if one[0] in changed)
+        advised = advised.changed(others=others)
     if worth == "yes" and advised.proof is Proof.MEANING:
         worth = "maybe"
     history[index] = replace(verdict, fix=advised, avoidable=worth)

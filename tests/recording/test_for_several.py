@@ -626,3 +626,19 @@ def test_what_another_function_may_read_is_asked_and_not_told_to_be_read(
 class Grid:
     size: int
     label: str
+
+
+def test_what_arrays_of_another_size_explain_is_not_taken_as_read(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnums=1)
+    def encode(x: Any, grid: Grid) -> Any:
+        return x * grid.size
+
+    def program() -> None:
+        for number, size in enumerate((3, 5, 3)):
+            encode(np.ones(size, np.float32), Grid(4, f"run{number}"))
+
+    _, verdicts = judge_all(program)
+    last = max(_again(verdicts, "encode"), key=lambda one: one.miss.number)
+    assert isinstance(last.fix, LeaveOutValue)
+    assert last.fix.others == ()
+    assert last.avoidable == "yes"
