@@ -156,7 +156,7 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
         rest = tuple(one for one in advised.others if one[1] != Component.SHAPE)
         advised = advised.changed(others=rest)  # the sizes are told anyway
     if family in _CODES and not isinstance(advised, LeaveOutArray):
-        told = None if len(members) == 1 else advised
+        told = advised if len(members) > 1 or family == "rank" else None
         read = () if advised is None or told is not None else advised.read_too
         proposal = Proposal(_CODES[family], changes, told, file, line, sizes, pairs, made, by)
         return proposal._replace(read_too=read)

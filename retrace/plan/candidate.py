@@ -11,7 +11,6 @@ from retrace.model import Kind, Listing, Verdict
 from retrace.model.advice import (
     CompareByValue,
     JitAndPass,
-    JitForEach,
     LeaveOutValue,
     Library,
     LoopInProgram,
@@ -25,13 +24,13 @@ from retrace.plan.at_best import at_best
 from retrace.plan.bodies import (
     are_library_bodies,
     around_each,
-    contents,
     is_jitted_around,
     with_own_call,
 )
 from retrace.plan.edits import VALUES, Edits, edit
 from retrace.plan.enclosing import enclosing
 from retrace.plan.history import Column, History
+from retrace.plan.kept_apart import kept_apart
 from retrace.plan.passed_on import passed_on
 from retrace.plan.programs import classes, have_own_programs, with_same_contents
 from retrace.plan.replay import Mapped
@@ -199,25 +198,11 @@ def _take(
     if candidate.sure != "ask" and constants and (names := _passed_as_one_type(history)):
         candidate.at[at] = _across_types(history, column, mapped, names)
     if column.family == "function":
-        _keep_apart(candidate, at, history, column, mapped)
+        edits = candidate.at[at], candidate.certain[at]
+        candidate.at[at], candidate.certain[at] = kept_apart(history, column, mapped, *edits)
     if column.family == "bodies" and (constants or is_jitted_around(history)):
         candidate.at[at] = around = around_each(history, column, mapped)
         candidate.certain[at] = tuple(with_own_call(around))
-
-
-def _keep_apart(
-    candidate: Candidate,
-    at: tuple[int, int],
-    history: History,
-    column: Column,
-    mapped: Mapped,
-) -> None:
-    """Functions over values or objects of which each keeps its own program."""
-    if static := _static(history):
-        candidate.certain[at] = _by_static(history, column, mapped, static)
-    if kept := _kept_for_each(history):
-        candidate.at[at] = _by_static(history, column, candidate.at[at], kept)
-        candidate.certain[at] = _by_static(history, column, candidate.certain[at], kept)
 
 
 def _left_out(history: History, column: Column) -> frozenset[str] | None:
@@ -256,38 +241,6 @@ def _is_rolled(history: History, column: Column) -> bool:
     # A value that came in two types has its own advice, which in the loop is to pass one type.
     rolled = [one for one in fixes if not isinstance(one, OneType)]
     return bool(rolled) and all(isinstance(one, kinds) for one in rolled)
-
-
-def _static(history: History) -> frozenset[str]:
-    """The captured values of which each keeps its own program, as static arguments do."""
-    found: set[str] = set()
-    for row in history.rows:
-        match row.fix:
-            case JitAndPass(static=names) | JitForEach(by_value=True, paths=names):
-                found.update(names)
-            case _:
-                pass
-    return frozenset(found)
-
-
-def _kept_for_each(history: History) -> frozenset[str]:
-    """The objects for each of which one function is kept: another object has its own."""
-    fixes = [row.fix for row in history.rows if isinstance(row.fix, JitForEach)]
-    own = [one for one in fixes if not one.same and not one.by_value and not one.injects]
-    return frozenset(path for one in own for path in one.paths)
-
-
-def _by_static(
-    history: History, column: Column, mapped: Mapped, static: frozenset[str]
-) -> Mapped:
-    """One value for all functions that share a program and capture the same static values."""
-    known: dict[Hashable, int] = {}
-    found: list[int] = []
-    for value in range(len(mapped)):
-        row = column.values.index(value)
-        held = contents((history.rows[row].miss.function,), static)
-        found.append(known.setdefault((mapped[value], held), value))
-    return tuple(found)
 
 
 def _passed_as_one_type(history: History) -> frozenset[str]:

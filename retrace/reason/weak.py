@@ -50,7 +50,7 @@ def weak_type(evidence: Evidence) -> Advice | None:
         types=types,
         name=name,
         later=tuple([leaf.path for leaf in later]),
-        returned=_made_weak(evidence, later) is not None,
+        returned=_is_returned(evidence, later),
         package=_package(evidence.miss.function),
         proof=proof,
     )
@@ -157,6 +157,17 @@ def _made_weak(evidence: Evidence, found: list[Leaf]) -> Output | None:
     made = [result for result in results if result.is_weak]
     # A scalar result of the same type may be unrelated; the line then still tells where.
     return next((result for result in made if result.type in inputs and found), None)
+
+
+def _is_returned(evidence: Evidence, found: list[Leaf]) -> bool:
+    """Whether the earlier program surely returned these: it takes nothing else of their type."""
+    made, program = _made_weak(evidence, found), evidence.program
+    listings = None if program is None else program.listings()
+    if made is None or listings is None:
+        return False
+    type_ = made.type.lstrip("~")
+    alike = [one for one in outputs(listings[0]) if one.type.lstrip("~") == type_]
+    return len(alike) >= [one.lstrip("~") for one in listings[0].inputs].count(type_)
 
 
 def _starts(types: list[str], own: list[str]) -> list[int]:
