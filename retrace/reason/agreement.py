@@ -39,7 +39,7 @@ from retrace.model.advice import (
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import ask_for_all, keep_to_few, replace_advice
 from retrace.reason.calls import always_new, has_several_types, lists_of_calls, values_of_calls
-from retrace.reason.evidence import is_another_function, is_function, named_changes, types_of
+from retrace.reason.evidence import is_function, is_of_other_code, named_changes, types_of
 from retrace.reason.fields import field_changes, with_fields
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
@@ -53,7 +53,7 @@ from retrace.reason.objects import (
     pass_held,
     pass_same,
 )
-from retrace.reason.remade import jit_for_remade, remade_with
+from retrace.reason.remade import held_beside, jit_for_remade, remade_with, with_arrays
 from retrace.reason.rules import in_key
 from retrace.reason.steering import is_of_program, needed_static, steering
 from retrace.reason.traits import is_explained_beside, looks_equal
@@ -105,9 +105,10 @@ def _unify_passing(history: list[Verdict]) -> None:
                 replace_advice(history, index, for_all)
     if not (found := advice_of_kind(history, JitAndPass)):
         return
-    traced = tuple(dict.fromkeys(name for one in found for name in one.traced))
+    traced = with_arrays(history, [name for one in found for name in one.traced])
     steers = steering(history, traced)
     static = needed_static(found, traced, steers)
+    static += tuple(name for name in held_beside(history) if name not in (*static, *traced))
     values = values_of_calls(history)
     passed = tuple(name for name in traced if name not in static)
     one_type = tuple(name for name in passed if has_several_types(values, name))
@@ -154,7 +155,8 @@ def _for_each_call(
     history: list[Verdict], found: list[JitForEach], passing: list[JitAndPass]
 ) -> JitForEach:
     """One function for each object that any call holds, with all that any call should pass."""
-    traced = tuple(dict.fromkeys(name for one in (*found, *passing) for name in one.traced))
+    passed = [name for one in (*found, *passing) for name in one.traced]
+    traced = with_arrays(history, passed)
     static = needed_static((*found, *passing), traced, steering(history, traced))
     passed = (*static, *(name for name in traced if name not in static))
     paths = dict.fromkeys(path for one in found for path in one.paths)
@@ -230,7 +232,7 @@ def _unify_functions(history: list[Verdict]) -> None:
         and not any(is_explained_beside(each, one.changes) for each in one.changes)
     ]
     for path, change in differing_values(others).items():
-        if path not in held and is_function(change) and not is_another_function(change):
+        if path not in held and is_function(change) and not is_of_other_code(change):
             # Functions over values that change the program: no single one can replace them.
             names = tuple(str(one.path).rpartition(".")[2] for one in field_changes(change))
             held[path].append(PassHeld(paths=(path,), held=names, proof=Proof.MEANING))

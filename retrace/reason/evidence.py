@@ -146,6 +146,20 @@ def is_another_function(change: Change) -> bool:
     return is_function(change) and new is not None and (old is None or old.text != new.text)
 
 
+_INNER = re.compile(r"<\w+ [^<>]*(?:<[^<>]*>[^<>]*)*>")
+
+
+def is_of_other_code(change: Change) -> bool:
+    """Whether a function became one of other code, not only over other values or arguments."""
+    if not is_another_function(change):
+        return False
+    old, new = values_of(change)
+    found = [_INNER.search(side.text) for side in (old, new) if side is not None]
+    texts = [one[0] for one in found if one is not None]
+    # A partial is printed with the function and what it binds.
+    return len(texts) < 2 or texts[0] != texts[1]
+
+
 _ARRAY = re.compile(r"\w+\[[\d,]*\]|\w+<\w+>\[[\d,]*\]")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from retrace.model import Change, Verdict
@@ -23,7 +23,7 @@ from retrace.model.advice import (
 )
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import replace_advice
-from retrace.reason.evidence import OF_VALUES, is_another_function
+from retrace.reason.evidence import OF_VALUES, is_another_function, is_arrays
 from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
 from retrace.reason.rules import in_key
@@ -90,13 +90,26 @@ def pass_same(history: list[Verdict]) -> None:
     """What any call should pass beside an object, every call with that object passes."""
     found: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
     for one in advice_of_kind(history, ToArgument):
-        if one.outside:
-            found[one.outside] |= dict.fromkeys(one.paths)
+        if of := one.outside or _function(one):
+            found[of] |= dict.fromkeys((*one.paths, *_arrays_of(history, _function(one))))
     for index, verdict in enumerate(history if found else ()):
         own = verdict.fix
-        if isinstance(own, ToArgument) and own.outside:
-            paths = tuple(dict.fromkeys((*own.paths, *found[own.outside])))
+        if isinstance(own, ToArgument) and (of := own.outside or _function(own)):
+            paths = tuple(dict.fromkeys((*own.paths, *found[of])))
             replace_advice(history, index, own.changed(paths=paths))
+
+
+def _arrays_of(history: list[Verdict], function: tuple[str, ...]) -> Iterator[str]:
+    """The arrays that a static function holds, of which any two calls have others."""
+    for verdict in history:
+        for change in verdict.changes:
+            if change.path in function:
+                parts = field_changes(change, whole=False)
+                yield from (str(one.path) for one in parts if is_arrays(one))
+
+
+def _function(advised: ToArgument) -> tuple[str, ...]:
+    return () if advised.function is None else (advised.function,)
 
 
 def leave_constants(history: list[Verdict]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from retrace.model import Verdict
+from collections.abc import Iterable, Iterator
+
+from retrace.model import Component, Verdict
 from retrace.model.advice import JitAndPass, JitForEach, JitOnce, Proof
 from retrace.reason.asked import replace_advice
-from retrace.reason.held import Held
+from retrace.reason.held import Held, is_below
 from retrace.reason.objects import advice_of_kind
 
 
@@ -33,6 +35,39 @@ def remade_with(history: list[Verdict]) -> None:
             proof=Proof.MEANING if asked else own.proof,
         )
         replace_advice(history, index, advised)
+
+
+def held_beside(history: list[Verdict]) -> tuple[str, ...]:
+    """Captured numbers and texts that any two calls have others of: static, these always work."""
+    remade = [one.fix for one in history if one.fix is not None and one.fix.remade is not None]
+    found = dict.fromkeys(name for one in remade for name in one.reading)
+    for held in _held(history):
+        inner = tuple(held.optimizers)  # whose state holds their numbers
+        named = (name for name in (*held.numbers, *held.plain) if name not in held.alike)
+        found |= dict.fromkeys(name for name in named if not is_below(name, inner))
+    return tuple(found)
+
+
+def with_arrays(history: list[Verdict], names: Iterable[str]) -> tuple[str, ...]:
+    """What is passed, with all captured arrays that any two calls have others of.
+
+    A call may hold others that is told about something else: one function for all calls would
+    go on with those of the first.
+    """
+    found = dict.fromkeys(names)
+    for held in _held(history):
+        found |= dict.fromkeys(name for name in held.arrays if name not in held.alike)
+    return tuple(found)
+
+
+def _held(history: list[Verdict]) -> Iterator[Held]:
+    """What each call holds of what another one holds otherwise."""
+    for verdict in history:
+        if any(change.component in _CAPTURED for change in verdict.changes):
+            yield Held(verdict.changes)
+
+
+_CAPTURED = (Component.CLOSURE, Component.DEFAULTS)
 
 
 def jit_for_remade(history: list[Verdict]) -> None:

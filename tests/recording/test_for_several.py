@@ -642,3 +642,48 @@ def test_what_arrays_of_another_size_explain_is_not_taken_as_read(judge_all: Jud
     assert isinstance(last.fix, LeaveOutValue)
     assert last.fix.others == ()
     assert last.avoidable == "yes"
+
+
+def test_what_changes_only_with_another_cause_is_passed_too(judge_all: JudgeAll) -> None:
+    def make(mean: Any, scale: float, kind: str) -> Any:
+        @jax.jit
+        def evaluate(x: Any) -> Any:
+            y = (x - mean).sum() * scale
+            return y if kind == "sum" else -y
+
+        return evaluate
+
+    def program() -> None:
+        for size, kind in ((3, "sum"), (4, "other"), (5, "other")):
+            x = np.arange(size, dtype=np.float32)
+            for scale in (1.0, 2.0, 3.0):
+                make(np.full(2, x.mean())[:1], scale, kind)(x)
+
+    _, verdicts = judge_all(program)
+    told = [one.fix for one in verdicts if isinstance(one.fix, JitAndPass)]
+    assert len(told) == 6
+    for one in told:
+        assert {*one.traced} == {"mean", "scale"}
+        assert one.static == ("kind",)
+
+
+def test_what_a_static_function_holds_otherwise_in_any_call_is_passed_by_all(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnums=0)
+    def stepped(f: Any, y: Any) -> Any:
+        return y + 0.1 * f(y)
+
+    def field(a: Any, r: float) -> Any:
+        return lambda y: r * (a * y).sum()
+
+    def program() -> None:
+        for trial in range(2):
+            a = np.arange(4, dtype=np.float32) + trial
+            for r in (1.5, 2.5, 3.5):
+                stepped(field(a, r), ones)
+
+    _, verdicts = judge_all(program)
+    told = [one.fix for one in verdicts if isinstance(one.fix, ToArgument)]
+    assert told
+    assert all({*one.paths} == {"f.a", "f.r"} for one in told)
