@@ -60,11 +60,15 @@ def keep_to_few(history: list[Verdict]) -> None:
     """What decides sizes between two calls cannot be traced in any: JAX needs it as a number."""
     few: dict[str, FewValues] = {}
     for verdict in history:
-        if isinstance(verdict.fix, FewValues) and verdict.fix.why == "shapes":
-            few |= dict.fromkeys(verdict.fix.paths, verdict.fix)
+        own = verdict.fix
+        # Of several that changed, only one may decide them.
+        if isinstance(own, FewValues) and own.why == "shapes" and len(own.paths) == 1:
+            few[own.paths[0]] = own
     for index, verdict in enumerate(history):
         own = verdict.fix
-        if not isinstance(own, ToArgument | ToArray) or few.keys().isdisjoint(own.paths):
+        if not isinstance(own, ToArgument | ToArray) or own.proof is Proof.CONSTANTS:
+            continue
+        if few.keys().isdisjoint(own.paths):
             continue
         rest = tuple(path for path in own.paths if path not in few)
         also = [(path, "static") for path in own.paths if path in few]

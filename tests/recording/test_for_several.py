@@ -19,6 +19,7 @@ import optax  # pyright: ignore[reportMissingTypeStubs]
 from retrace.model import Verdict
 from retrace.model.advice import (
     CompareByValue,
+    FewValues,
     JitAndPass,
     JitForEach,
     LeaveOutValue,
@@ -687,3 +688,28 @@ def test_what_a_static_function_holds_otherwise_in_any_call_is_passed_by_all(
     told = [one.fix for one in verdicts if isinstance(one.fix, ToArgument)]
     assert told
     assert all({*one.paths} == {"f.a", "f.r"} for one in told)
+
+
+def test_a_size_stays_static_and_what_changed_beside_it_once_is_passed(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames=("steps", "rate"))
+    def rolled(x: Any, steps: int, rate: float) -> Any:
+        return x + rate * jnp.arange(steps)[-1]
+
+    @partial(jax.jit, static_argnames="horizon")
+    def forecast(x: Any, level: Any, horizon: int) -> Any:
+        return level * x[0] ** jnp.arange(1, horizon + 1)
+
+    def program() -> None:
+        for steps, rate in ((4, 0.1), (8, 0.05), (8, 0.01)):
+            rolled(ones, steps=steps, rate=rate)
+        for horizon, level in ((3, 1.0), (4, np.float32(1)), (5, np.float32(1))):
+            forecast(ones, level, horizon=horizon)
+
+    _, verdicts = judge_all(program)
+    last = max(_again(verdicts, "rolled"), key=lambda one: one.miss.number)
+    assert isinstance(last.fix, ToArgument)
+    assert last.fix.paths == ("rate",)
+    told = [one.fix for one in _again(verdicts, "forecast")]
+    assert [isinstance(one, FewValues) for one in told] == [True, True]
