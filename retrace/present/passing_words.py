@@ -9,7 +9,9 @@ from retrace.model.advice import OfFunction, What
 from retrace.present.advice_values import AS_ARRAY, stays
 from retrace.present.words import names, quoted
 
-UNEXPLAINED = "; something that it holds changed its program and was not recorded: pass that too"
+UNEXPLAINED = (
+    "; it may hold something else that changes its program and is not recorded: pass it too"
+)
 
 
 def jit(advice: OfFunction) -> str:

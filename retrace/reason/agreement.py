@@ -57,7 +57,7 @@ from retrace.reason.remade import held_beside, jit_for_remade, remade_with, with
 from retrace.reason.rules import in_key
 from retrace.reason.steering import is_of_program, needed_static, steering
 from retrace.reason.traits import is_explained_beside, looks_equal
-from retrace.reason.weak import proved_for_all
+from retrace.reason.weak import as_arrays, proved_for_all
 
 Rule: TypeAlias = Callable[[list[Verdict]], None]
 
@@ -78,6 +78,7 @@ def agree(history: list[Verdict]) -> None:
         keep_compared,
         _unify_types,
         proved_for_all,
+        as_arrays,
         _keep_used,
         _leave_unread,
         leave_constants,

@@ -8,7 +8,7 @@ from retrace.compare.outputs import Output, arithmetic, outputs
 from retrace.compare.source_lines import Listings
 from retrace.compare.weak_inputs import computes_the_same
 from retrace.model import Frame, Function, Leaf, Miss, Verdict, WeakTypeChange
-from retrace.model.advice import Advice, CastCarry, CastNumber, CastResult, Proof
+from retrace.model.advice import Advice, CastCarry, CastNumber, CastResult, OneDtype, Proof
 from retrace.reason.asked import replace_advice
 from retrace.reason.evidence import Evidence, package_of
 from retrace.reason.program import Comparison
@@ -79,6 +79,16 @@ def proved_for_all(history: list[Verdict]) -> None:
                 paths=fix.paths, types=fix.types, name=fix.name, proof=Proof.MEANING
             )
             replace_advice(history, index, asked)
+
+
+def as_arrays(history: list[Verdict]) -> None:
+    """Numbers of two dtypes that other calls pass as arrays: one dtype, of an array's type."""
+    fixes = (one.fix for one in history)
+    weak = {p for one in fixes if isinstance(one, CastCarry | CastNumber) for p in one.paths}
+    for index, verdict in enumerate(history if weak else ()):
+        own = verdict.fix
+        if isinstance(own, OneDtype) and own.python and not weak.isdisjoint(own.paths):
+            replace_advice(history, index, own.changed(python=False))
 
 
 def _could_be_strong(miss: Miss, paths: tuple[str, ...], listings: Listings) -> bool:

@@ -19,7 +19,7 @@ from jax import lax
 from retrace.compare.outputs import arithmetic, outputs
 from retrace.compare.weak_inputs import computes_the_same
 from retrace.model import Verdict
-from retrace.model.advice import CastCarry, Proof
+from retrace.model.advice import CastCarry, OneDtype, Proof
 from tests.recording.conftest import JudgeAll
 
 DTYPES = ("float32", "bfloat16", "int32", "uint8", "complex64", "bool")
@@ -107,3 +107,17 @@ def test_a_number_beside_arrays_of_two_types_may_start_as_an_array_where_neither
     assert other.fix is not None  # a byte times an `int32` is no byte
     assert other.fix.proof is Proof.MEANING
     assert other.avoidable == "maybe"
+
+
+def test_one_dtype_is_not_told_as_a_number_where_other_calls_pass_an_array(
+    judge_all: JudgeAll,
+) -> None:
+    scaled = jax.jit(lambda x, g: x * g)
+
+    def program() -> None:
+        for g in (9, 9.75, np.float32(1.5)):
+            scaled(np.ones(3, np.float32), g)
+
+    told = [one.fix for one in judge_all(program)[1]]
+    (dtype,) = [one for one in told if isinstance(one, OneDtype)]
+    assert not dtype.python
