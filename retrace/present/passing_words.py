@@ -9,9 +9,7 @@ from retrace.model.advice import OfFunction, What
 from retrace.present.advice_values import AS_ARRAY, stays
 from retrace.present.words import names, quoted
 
-UNEXPLAINED = (
-    "; it may hold something else that changes its program and is not recorded: pass it too"
-)
+UNEXPLAINED = "; its program may depend on more that was not recorded: pass that, too"
 
 
 def jit(advice: OfFunction) -> str:
