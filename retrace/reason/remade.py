@@ -43,9 +43,14 @@ def held_beside(history: list[Verdict]) -> tuple[str, ...]:
     found = dict.fromkeys(name for one in remade for name in one.reading)
     for held in _held(history):
         inner = tuple(held.optimizers)  # whose state holds their numbers
-        named = (name for name in (*held.numbers, *held.plain) if name not in held.alike)
+        known = (*inner, *held.alike, *_OF_TRANSFORMS)
+        named = (name for name in (*held.numbers, *held.plain) if name not in known)
         found |= dict.fromkeys(name for name in named if not is_below(name, inner))
     return tuple(found)
+
+
+_OF_TRANSFORMS = ("argnums", "axis_name", "axis_size", "in_axes", "out_axes", "has_aux")
+"""What a transformed function was made with, which it is not passed."""
 
 
 def with_arrays(history: list[Verdict], names: Iterable[str]) -> tuple[str, ...]:
@@ -61,8 +66,10 @@ def with_arrays(history: list[Verdict], names: Iterable[str]) -> tuple[str, ...]
 
 
 def _held(history: list[Verdict]) -> Iterator[Held]:
-    """What each call holds of what another one holds otherwise."""
+    """What calls with other advice hold of what another one holds otherwise."""
     for verdict in history:
+        if isinstance(verdict.fix, JitAndPass | JitForEach):
+            continue  # which says so itself
         if any(change.component in _CAPTURED for change in verdict.changes):
             yield Held(verdict.changes)
 
