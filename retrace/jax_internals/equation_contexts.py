@@ -6,6 +6,7 @@ but the numbers that are drawn.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from retrace.jax_internals.names_values import OF_CONTEXT
@@ -15,6 +16,10 @@ DRAWING = ("random_", "threefry2x32", "rng_")
 _PARTITIONABLE = OF_CONTEXT["threefry_partitionable"]
 _COMPUTED_ON = OF_CONTEXT["compute_type"]
 _METADATA = OF_CONTEXT["xla_metadata"]
+
+_READ = attrgetter(_COMPUTED_ON.name, _METADATA.name, _PARTITIONABLE.name)
+_USUAL, _NOTHING = (None, None, True), ("", "")
+"""For nearly all, which in jax 0.6 have a context each."""
 
 
 def context_texts(context: Any) -> tuple[str, str]:
@@ -26,6 +31,11 @@ def context_texts(context: Any) -> tuple[str, str]:
     Returns:
         The text for any operation, and for one that draws random numbers.
     """
+    try:
+        if _READ(context) == _USUAL:
+            return _NOTHING
+    except AttributeError:
+        pass  # this JAX lacks one of them
     text = ""
     if (where := _COMPUTED_ON.of(context)) is not None:
         text += f"\tcompute_type={where}"
