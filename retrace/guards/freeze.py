@@ -170,7 +170,7 @@ class freeze(Guard):  # noqa: N801 - it is used like a function
         Any other was reported when it began.
         """
         here, start = self._windows[-1] if self._windows else (None, 0)
-        if here is None or number in here.numbers(start):
+        if here is None or not here.is_earlier(number, start):
             return None
         ahead = any(miss.ahead for miss in here.misses_of([number]))
         return self.begun(number, ()) if ahead else None

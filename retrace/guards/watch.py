@@ -177,6 +177,10 @@ class Watch:
         """The numbers of the misses that began since a position."""
         return self._numbers[start:]
 
+    def is_earlier(self, number: int, start: int) -> bool:
+        """Whether a miss began before a position; its number is below all since."""
+        return start >= len(self._numbers) or number < self._numbers[start]
+
     @property
     def compilations(self) -> int:
         """How many misses were compiled."""
