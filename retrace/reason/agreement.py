@@ -117,7 +117,9 @@ def _unify_passing(history: list[Verdict]) -> None:
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
     resized = any(one.resized for one in found)
     unexplained = any(one.unexplained for one in found)
-    lists = tuple(name for name in static if name in lists_of_calls(history))
+    were_lists = lists_of_calls(history)
+    lists = tuple(name for name in static if name in were_lists)
+    new = always_new(values, len(history), static)
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce | KeepBound):
             continue
@@ -132,7 +134,7 @@ def _unify_passing(history: list[Verdict]) -> None:
             one_type=one_type,
             inject=inject,
             unexplained=unexplained,
-            always_new=always_new(history, static),
+            always_new=new,
         )
         replace_advice(history, index, advised)
         held = (one for one in verdict.changes if one.component in _HELD)

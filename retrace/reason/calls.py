@@ -40,10 +40,9 @@ def has_several_types(values: Values, path: str) -> bool:
     return len({type_ for type_, _ in values.get(path, ()) if type_ != "NoneType"}) > 1
 
 
-def always_new(history: Sequence[Verdict], names: Sequence[str]) -> tuple[str, ...]:
+def always_new(values: Values, calls: int, names: Sequence[str]) -> tuple[str, ...]:
     """Those of some values that no two of at least three calls have in common."""
-    values = values_of_calls(history)
-    return tuple(one for one in names if len(values.get(one, ())) == len(history) >= _MANY)
+    return tuple(one for one in names if len(values.get(one, ())) == calls >= _MANY)
 
 
 _MANY = 3

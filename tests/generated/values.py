@@ -395,7 +395,7 @@ def functions_that_are_passed(rng: Random) -> Case:
     edits: dict[Any, Edit] = {
         ToArgument: _argument(use, values),
         ReuseObject: reuse,
-        CompareByValue: lambda advice: reuse(ReuseObject(advice.paths)),
+        CompareByValue: lambda advice: reuse(ReuseObject(paths=advice.paths)),
     }
     return Case(f"{use.name} {values}", before, edits)
 
