@@ -621,6 +621,7 @@ def test_what_another_function_may_read_is_asked_and_not_told_to_be_read(
     told = [one for one in told if isinstance(one, LeaveOutValue)]
     assert len(told) > 1
     assert all(one.read_by == () for one in told)
+    assert any(one.may_read and one.proof is Proof.MEANING for one in told)
 
 
 @dataclass(frozen=True)
@@ -713,3 +714,31 @@ def test_a_size_stays_static_and_what_changed_beside_it_once_is_passed(
     assert last.fix.paths == ("rate",)
     told = [one.fix for one in _again(verdicts, "forecast")]
     assert [isinstance(one, FewValues) for one in told] == [True, True]
+
+
+def test_what_is_passed_is_named_though_it_is_much(judge_all: JudgeAll) -> None:
+    def make(a: float, b: float, c: float, d: float) -> Any:
+        return jax.jit(lambda x: (x * a + b) * c + d)
+
+    def program() -> None:
+        for number in (0.25, 0.75):
+            make(1 + number, 2 + number, 3 + number, 4 + number)(ones)
+
+    (step,) = plan(*judge_all(program)).steps
+    assert all(f"`{name}`" in sentence(step.proposal) for name in "abcd")
+
+
+def test_what_sizes_results_stays_static_where_nothing_passed_has_that_size(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames=("rows", "scale"))
+    def filled(x: Any, rows: int, scale: float) -> Any:
+        return jnp.full((rows,), scale) * x
+
+    def program() -> None:
+        for rows, x in ((3, 1.0), (5, np.float32(1))):
+            filled(x, rows=rows, scale=0.5)
+
+    (told,) = [one.fix for one in _again(judge_all(program)[1], "filled")]
+    assert isinstance(told, FewValues)
+    assert told.paths == ("rows",)
