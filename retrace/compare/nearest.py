@@ -2,7 +2,8 @@
 
 It is the one that differs in the fewest (component, path) pairs, where a changed tree counts more
 than anything else. Among equally near keys, those of the same function object come first, then
-those whose objects look the same, then the latest. Functions are otherwise not compared.
+those whose objects look the same or differ in the fewest fields, then the latest. Functions are
+otherwise not compared.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from retrace.compare.alike import Bundles, Place
 from retrace.compare.columns import Column, least
 from retrace.compare.equality import identity, placement
 from retrace.compare.keys import NOT_IN_KEY
+from retrace.compare.likeness import Contents, held_values, looks
 from retrace.compare.tree import Arguments, field_path, walk
 from retrace.model import (
     Change,
@@ -28,7 +30,7 @@ from retrace.model import (
     Stage,
     by_column,
 )
-from retrace.model.parts import PARTS, PASSED, Arrays, named
+from retrace.model.parts import PARTS, Arrays, named
 
 Form: TypeAlias = tuple[str, str, tuple[str, ...], str, int]
 Skeleton: TypeAlias = tuple[tuple[Form, ...], tuple[str, ...]]
@@ -153,6 +155,7 @@ class _Group:
         """What the functions of the rows hold, by name."""
         self._looks: dict[Hashable, int] = {}
         """The rows with objects that only equal themselves, by what these look like."""
+        self._contents = Contents()
         self._compared: tuple[Miss, dict[Place, Hashable]] | None = None
         self._lowered = 0
         self._nested = 0
@@ -170,10 +173,11 @@ class _Group:
         function = miss.function
         self._rows_by_object[function.object] = self._rows_by_object.get(function.object, 0) | bit
         self._rows_by_code[function.code] = self._rows_by_code.get(function.code, 0) | bit
-        for name, value in _held_values(miss):
+        for name, value in held_values(miss):
             self._held_values.setdefault(name, Column()).add(value, row)
-        for look in _looks(miss.key):
+        for look in looks(miss.key):
             self._looks[look] = self._looks.get(look, 0) | bit
+        self._contents.add(miss, row)
         if was_lowered(miss):
             self._lowered |= bit
         if miss.nested:
@@ -260,7 +264,7 @@ class _Group:
             # Lambdas of one notebook share a site: if the code differs, it is another lambda.
             alike = among & self._rows_by_code.get(function.code, 0)
         latest = self._misses[(alike or among).bit_length() - 1].function
-        if not same and latest.code == function.code and (held := _held_values(miss)):
+        if not same and latest.code == function.code and (held := held_values(miss)):
             # What a function holds is not part of the key, but explains what differs.
             own = among & self._rows_by_code.get(function.code, 0)
             differing: dict[int, int] = {}
@@ -271,9 +275,11 @@ class _Group:
             number, among = least(differing, own, everyone)
             alike = alike & among if number else among
         pool = same or alike or among
-        for look in _looks(miss.key) if pool & (pool - 1) else ():
-            # A value that looks the same tells more than the latest one.
-            pool = pool & self._looks.get(look, 0) or pool
+        if pool & (pool - 1):
+            # A value that looks the same, or nearly so, tells more than the latest one.
+            for look in looks(miss.key):
+                pool = pool & self._looks.get(look, 0) or pool
+            pool = self._contents.most_alike(miss, pool, everyone)
         row = pool.bit_length() - 1
         tree += parts
         rank = (-tree, -other, bool(same), bool(same or alike), self._orders[row])
@@ -313,27 +319,6 @@ def _form(node: Node) -> Form:
     """A node without its static fields."""
     name, number = ("", 0) if node.made is None else node.made[:2]
     return node.path, node.type, node.children, name, number
-
-
-def _held_values(miss: Miss) -> list[tuple[Hashable, Hashable]]:
-    """What its function and the bodies of a loop close over, bind or have as defaults."""
-    found: list[tuple[Hashable, Hashable]] = []
-    for function in (miss.function, *miss.bodies):
-        named = (*function.closure, *function.bound, *function.defaults)
-        found += [((function.site, name), identity(value)) for name, value in named]
-    return found
-
-
-def _looks(key: Key) -> Iterator[Hashable]:
-    """What arguments and static fields that compare by identity look like."""
-    for row in PASSED:
-        for name, value in row.of(key):
-            if value.token is not None and "#" in value.token:
-                yield name, value.type, value.text
-    for node in key.tree:
-        for name, value in node.meta:
-            if value.token is not None and "#" in value.token:
-                yield node.path, name, value.type, value.text
 
 
 _LEAF_COMPONENTS = frozenset(

@@ -7,7 +7,7 @@ report, because it imports optional packages such as pandas if they are installe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeAlias, cast
 
 from retrace.compare.deep import item_pairs
@@ -88,6 +88,15 @@ def places(value: Value, matches: Callable[[str], bool]) -> tuple[str, ...]:
     found = _held(value.data, (), matches)
     is_object = not _is_mapping(value)
     return tuple([_written(place, (value.data,), is_object) for place in found])
+
+
+def leaves(data: JSON, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """The parts of a container that are none themselves, as text; none of any other value."""
+    for name, part in _parts(data).items():
+        if type(part) in (dict, list):
+            yield from leaves(part, (*place, name))
+        else:
+            yield (*place, name), repr(part)
 
 
 def _held(data: JSON, place: Place, matches: Callable[[str], bool]) -> list[Place]:

@@ -8,7 +8,7 @@ given to all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -28,10 +28,8 @@ from retrace.model.advice import (
     OneCallStyle,
     OneStructure,
     OneType,
-    PassHeld,
     PassTraced,
     Proof,
-    ReuseObject,
     ToArgument,
     ToArray,
     TripsInProgram,
@@ -39,14 +37,13 @@ from retrace.model.advice import (
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.asked import ask_for_all, keep_to_few, replace_advice
 from retrace.reason.calls import always_new, has_several_types, lists_of_calls, values_of_calls
-from retrace.reason.evidence import is_function, is_of_other_code, named_changes, types_of
-from retrace.reason.fields import field_changes, with_fields
+from retrace.reason.evidence import named_changes, types_of
+from retrace.reason.fields import with_fields
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
     advice_of_kind,
     ask_for_kept,
     changed_for_nothing,
-    differing_values,
     keep_compared,
     keep_others,
     leave_constants,
@@ -55,8 +52,9 @@ from retrace.reason.objects import (
 )
 from retrace.reason.remade import held_beside, jit_for_remade, remade_with, with_arrays
 from retrace.reason.rules import in_key
-from retrace.reason.steering import is_of_program, needed_static, steering
-from retrace.reason.traits import is_explained_beside, looks_equal
+from retrace.reason.static_functions import unify_functions
+from retrace.reason.steering import needed_static, steering
+from retrace.reason.traits import looks_equal
 from retrace.reason.weak import as_arrays, proved_for_all
 
 Rule: TypeAlias = Callable[[list[Verdict]], None]
@@ -71,7 +69,7 @@ def agree(history: list[Verdict]) -> None:
         _pass_traced,
         ask_for_all,
         keep_to_few,
-        _unify_functions,
+        unify_functions,
         pass_held,
         keep_others,
         pass_same,
@@ -213,60 +211,6 @@ def _pass_traced(history: list[Verdict]) -> None:
     for index, verdict in enumerate(history):
         if isinstance(verdict.fix, KeepTraced):
             replace_advice(history, index, found[0])
-
-
-def _unify_functions(history: list[Verdict]) -> None:
-    """A function argument that is created again, over the same value and over another one."""
-    # Comparing the programs takes longest, and for most functions it is not needed.
-    if not any(isinstance(one.fix, ReuseObject | PassHeld | ToArgument) for one in history):
-        return
-    held: dict[str, list[PassHeld | ToArgument]] = defaultdict(list)
-    for one in advice_of_kind(history, PassHeld):
-        for path in one.paths:
-            held[path].append(one)
-    for one in advice_of_kind(history, ToArgument):
-        if one.function is not None:
-            held[one.function].append(one)
-    others = [
-        one
-        for one in history
-        if not any(map(is_of_program, one.changes))
-        and one.program_change not in (None, "identical")
-        and not any(is_explained_beside(each, one.changes) for each in one.changes)
-    ]
-    for path, change in differing_values(others).items():
-        if path not in held and is_function(change) and not is_of_other_code(change):
-            # Functions over values that change the program: no single one can replace them.
-            names = tuple(str(one.path).rpartition(".")[2] for one in field_changes(change))
-            held[path].append(PassHeld(paths=(path,), held=names, proof=Proof.MEANING))
-    for index, verdict in enumerate(history):
-        advised = verdict.fix
-        if isinstance(advised, ReuseObject | PassHeld):
-            path = next((path for path in advised.paths if path in held), None)
-        elif isinstance(advised, ToArgument):
-            path = advised.function
-        else:
-            continue
-        if path is None or path not in held:
-            continue
-        asked = [one for one in held[path] if isinstance(one, PassHeld)]
-        others = tuple(dict.fromkeys(name for one in asked for name in one.held))
-        if isinstance(advised, ReuseObject) and others and _holds_the_same(verdict, others):
-            replace_advice(history, index, advised.changed(each=others))
-        elif isinstance(advised, ReuseObject) or (asked and isinstance(advised, ToArgument)):
-            replace_advice(history, index, (asked or held[path])[0])
-
-
-def _holds_the_same(verdict: Verdict, held: Sequence[str]) -> bool:
-    """Whether a call's function is another one over the same: one for each value saves it.
-
-    Over other values that give the same program it would be one more for each of them.
-    """
-    return verdict.program_change == "identical" and not any(
-        str(field.path).rpartition(".")[2] in held
-        for change in verdict.changes
-        for field in field_changes(change, whole=False)
-    )
 
 
 def _unify_types(history: list[Verdict]) -> None:

@@ -29,17 +29,22 @@ def oracle(earlier: list[Miss], new: Miss, *, lowered: bool) -> tuple[Miss, Dist
     return None if best is None else (best[3], best[0])
 
 
-def without_held(miss: Miss) -> Miss:
+def without_contents(miss: Miss) -> Miss:
     function = miss.function._replace(closure=(), bound=(), defaults=())
-    return replace(miss, function=function)
+    static = tuple((name, value._replace(data=None)) for name, value in miss.key.static)
+    tree = tuple(
+        node._replace(meta=tuple((name, value._replace(data=None)) for name, value in node.meta))
+        for node in miss.key.tree
+    )
+    return replace(miss, function=function, key=miss.key._replace(static=static, tree=tree))
 
 
 @given(st.lists(misses(), min_size=1, max_size=8), st.booleans())
 def test_the_nearest_is_the_one_that_a_full_search_finds(
     found: list[Miss], lowered: bool
 ) -> None:
-    # What a function holds is in no key, and only decides between keys that are equally near.
-    *earlier, new = map(without_held, numbered(found))
+    # What functions and objects hold only decides between keys that are equally near.
+    *earlier, new = map(without_contents, numbered(found))
     index = Index()
     for old in earlier:
         index.add(old)
@@ -113,6 +118,41 @@ def test_of_two_settings_it_is_the_one_that_looks_the_same() -> None:
     assert nearest(given(relu, 1), given(tanh, 2), given(relu, 3)) == 0
     assert nearest(given(relu, 1), given(relu, 2), given(tanh, 3), given(relu, 4)) == 1
     assert nearest(given(relu, 1), given(tanh, 2), given("Cfg(act='sin')", 3)) == 1
+
+
+def test_of_objects_that_are_all_new_it_is_the_one_that_differs_in_fewest_fields() -> None:
+    def fitted(alpha: float, degree: int, number: int, shown: str = "") -> Key:
+        fields = {"$type": "m.Ridge", "alpha": alpha, "on": {"degree": degree, "of": [1, degree]}}
+        one = value(shown or f"Ridge {number}", f"#7 #{number}", "m.Ridge", fields)
+        return Key((leaf("x", 3),), (), (("self", one),))
+
+    first, second = fitted(0.1, 2, 1), fitted(0.1, 3, 2)
+    assert nearest(first, second, fitted(0.2, 2, 3)) == 0
+    assert nearest(first, second, fitted(0.2, 3, 3)) == 1
+    assert nearest(first, second, fitted(0.2, 4, 3)) == 1
+    # The function that was made with the nearest object is the nearest one.
+    index = Index()
+    for number, key in enumerate((first, second)):
+        held = function(number + 1, closure=(("opt", key.static[0][1]),))
+        index.add(miss(number, sized(3), function=held))
+    made = function(3, closure=(("opt", fitted(0.2, 2, 3).static[0][1]),))
+    near = index.nearest(miss(2, sized(3), function=made))
+    assert near is not None and near.miss.number == 0
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=2, max_size=12))
+def test_of_new_objects_it_is_the_latest_with_the_fewest_other_fields(
+    rows: list[tuple[int, ...]],
+) -> None:
+    def call(number: int, fields: tuple[int, ...]) -> Key:
+        one = value(
+            f"Cfg {number}", f"#7 #{number}", "m.Cfg", dict(zip("abc", fields, strict=True))
+        )
+        return Key((leaf("x", 3),), (), (("cfg", one),))
+
+    differing = [sum(a != b for a, b in zip(row, rows[-1], strict=True)) for row in rows[:-1]]
+    expected = max(range(len(differing)), key=lambda at: (-differing[at], at))
+    assert nearest(*(call(number, row) for number, row in enumerate(rows))) == expected
 
 
 def test_one_shape_is_nearer_than_another_structure() -> None:

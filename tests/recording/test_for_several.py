@@ -742,3 +742,31 @@ def test_what_sizes_results_stays_static_where_nothing_passed_has_that_size(
     (told,) = [one.fix for one in _again(judge_all(program)[1], "filled")]
     assert isinstance(told, FewValues)
     assert told.paths == ("rows",)
+
+
+class _Ridge:
+    def __init__(self, alpha: float, degree: int) -> None:
+        self.alpha, self.degree = alpha, degree
+
+    @partial(jax.jit, static_argnums=0)
+    def fit(self, x: Any) -> Any:
+        columns = jnp.stack([x**power for power in range(self.degree)], -1)
+        return columns.T @ columns + self.alpha * jnp.eye(self.degree)
+
+
+def test_an_object_is_compared_with_the_one_that_differs_in_the_fewest_fields(
+    judge_all: JudgeAll,
+) -> None:
+    def program() -> None:
+        for alpha in (0.1, 0.2):
+            for degree in (2, 3):
+                _Ridge(alpha, degree).fit(ones)
+
+    _, verdicts = judge_all(program)
+    by_number = sorted(_again(verdicts, "fit"), key=lambda one: one.miss.number)
+    assert [one.fix and one.fix.paths for one in by_number] == [
+        ("self.degree",),
+        ("self.alpha",),
+        ("self.degree",),
+    ]
+    assert isinstance(by_number[1].fix, ToArgument)
