@@ -35,6 +35,7 @@ from retrace.plan.passed_on import passed_on
 from retrace.plan.programs import classes, have_own_programs, with_same_contents
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
+from retrace.plan.structures import structures
 from retrace.reason.held import is_in
 from retrace.reason.values import is_plain_type
 
@@ -166,6 +167,12 @@ def _take(
     number = max(column.values) + 1
     if column.family == "signature" and have_own_programs(history, column, listings):
         return  # what one call omits is not what another one passes
+    if column.family == "tree":
+        one = structures(history, column)
+        if len(set(one)) > 1:
+            if len(set(one)) < number:
+                candidate.at[at] = candidate.certain[at] = one
+            return
     if column.family not in _BY_PROGRAM:
         candidate.at[at] = candidate.certain[at] = dropped(column)
         # None may mean something that no array does.

@@ -770,3 +770,23 @@ def test_an_object_is_compared_with_the_one_that_differs_in_the_fewest_fields(
         ("self.degree",),
     ]
     assert isinstance(by_number[1].fix, ToArgument)
+
+
+def test_networks_of_other_depth_are_no_call_of_one_structure(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="rate")
+    def trained(params: Any, x: Any, rate: float) -> Any:
+        for weights in params:
+            x = jnp.tanh(x @ weights)
+        return rate * x
+
+    def program() -> None:
+        for widths in ((3, 3), (3, 4, 3)):
+            params = [np.ones(pair, np.float32) for pair in zip(widths, widths[1:], strict=False)]
+            rate = 0.1 if len(widths) == 2 else 0.2
+            trained(params, ones[:3], rate=rate)
+            trained(tuple(params), ones[:3], rate=rate)
+
+    recording, verdicts = judge_all(program)
+    found = plan(recording, verdicts)
+    assert [one.gone.calls.high for one in found.steps] == [2]
+    assert found.floor.calls.low == found.floor.calls.high == 2
