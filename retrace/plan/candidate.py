@@ -167,17 +167,8 @@ def _take(
     number = max(column.values) + 1
     if column.family == "signature" and have_own_programs(history, column, listings):
         return  # what one call omits is not what another one passes
-    if column.family == "tree":
-        one = structures(history, column)
-        if len(set(one)) > 1:
-            if len(set(one)) < number:
-                candidate.at[at] = candidate.certain[at] = one
-            return
     if column.family not in _BY_PROGRAM:
-        candidate.at[at] = candidate.certain[at] = dropped(column)
-        # None may mean something that no array does.
-        is_asked = column.family == "signature" and omitted(history, column)
-        candidate.sure = "ask" if is_asked else candidate.sure
+        _take_whole(candidate, at, history, column)
         return
     shared, constants = classes(history, column, listings)
     candidate.constants = candidate.constants or constants
@@ -210,6 +201,19 @@ def _take(
     if column.family == "bodies" and (constants or is_jitted_around(history)):
         candidate.at[at] = around = around_each(history, column, mapped)
         candidate.certain[at] = tuple(with_own_call(around))
+
+
+def _take_whole(
+    candidate: Candidate, at: tuple[int, int], history: History, column: Column
+) -> None:
+    """Take a column whose values become one, whatever their programs are."""
+    left = structures(history, column) if column.family == "tree" else dropped(column)
+    if len(set(left)) == max(column.values) + 1:
+        return
+    candidate.at[at] = candidate.certain[at] = left
+    # None may mean something that no array does.
+    is_asked = column.family == "signature" and omitted(history, column)
+    candidate.sure = "ask" if is_asked else candidate.sure
 
 
 def _left_out(history: History, column: Column) -> frozenset[str] | None:

@@ -6,7 +6,7 @@ Nothing searches these texts: code that needs the advice reads its fields.
 
 from __future__ import annotations
 
-from retrace.model.advice import Advice, PadBatch
+from retrace.model.advice import REUSED, Advice, PadBatch
 from retrace.present.advice_arrays import of_arrays
 from retrace.present.advice_functions import of_functions
 from retrace.present.advice_operations import of_operations
@@ -37,9 +37,11 @@ def advised(advice: Advice) -> str:
         if advice.calling:
             many = len(advice.calling) > 1
             text += f", and pass what {names(advice.calling)} {'hold' if many else 'holds'}"
-    if advice.others:
-        others = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in advice.others]
-        text += f"; {listed(others, _MAX_OTHERS)} changed too"
+    if reused := [path for path, what in advice.others if what == REUSED]:
+        text += f"; create {names(reused)} once and reuse {'them' if len(reused) > 1 else 'it'}"
+    if others := [(path, what) for path, what in advice.others if what != REUSED]:
+        told = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in others]
+        text += f"; {listed(told, _MAX_OTHERS)} changed too"
     if advice.scheduled:
         text += _scheduled(advice.scheduled)
     if advice.counted:

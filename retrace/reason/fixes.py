@@ -11,6 +11,7 @@ from retrace.causes import Cause
 from retrace.compare.keys import read_changes
 from retrace.model import Change, Component, Function, Kind, Miss
 from retrace.model.advice import (
+    REUSED,
     Advice,
     BranchInProgram,
     FewMapped,
@@ -40,6 +41,7 @@ from retrace.reason.traits import (
     is_of_another_model,
     is_static_by_type,
     jitted_by_library,
+    looks_equal,
     made_by_library,
     made_in_call,
     made_of_it,
@@ -176,7 +178,7 @@ def _library_advice(cause: Cause, miss: Miss, nearest: Miss | None) -> Advice:
 def _with_others(advised: Advice, others: list[Change]) -> Advice:
     """Add the other changes that must also be fixed before the call can be served."""
     rest = [
-        (change.path, change.component.value)
+        (change.path, REUSED if looks_equal(change) else change.component.value)
         for change in others
         if change.path is not None
         and not (isinstance(advised, FewMapped | OneKeyType) and change.path in advised.paths)

@@ -17,6 +17,7 @@ from retrace.model import (
     TreeChange,
 )
 from retrace.model.advice import (
+    REUSED,
     Advice,
     CompareByValue,
     DefineOnce,
@@ -77,9 +78,8 @@ def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Ad
         if advised.kept and may_hold_another(evidence, own):
             advised = advised.changed(proof=Proof.MEANING)
         rest = [one for one in rest if one.path not in advised.kept]
-    return (
-        advised.changed(others=tuple((one.path, "static") for one in rest)) if rest else advised
-    )
+    also = [(one.path, REUSED if looks_equal(one) else "static") for one in rest]
+    return advised.changed(others=tuple(also)) if rest else advised
 
 
 def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
@@ -321,7 +321,12 @@ def tree_structure(evidence: Evidence) -> Advice:
     explaining = _explaining(own, evidence) if _differs(evidence) else own
     advised = _tree_structure(explaining, evidence)
     known = (*advised.paths, *(path for path, _ in advised.others))
-    rest = [(path, "static_data") for path in _paths(own) if not is_about(path, known)]
+    rest = [
+        (path, REUSED if looks_equal(change) else "static_data")
+        for change in own
+        for path in _paths([change])
+        if not is_about(path, known)
+    ]
     return advised.changed(others=(*advised.others, *rest)) if rest else advised
 
 

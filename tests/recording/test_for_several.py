@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,6 +19,7 @@ import optax  # pyright: ignore[reportMissingTypeStubs]
 
 from retrace.model import Verdict
 from retrace.model.advice import (
+    REUSED,
     CompareByValue,
     FewValues,
     JitAndPass,
@@ -31,6 +33,7 @@ from retrace.model.advice import (
     ToArray,
 )
 from retrace.plan.order import plan
+from retrace.present.advice import advised as sentence_of
 from retrace.present.group import Group
 from retrace.present.message import lines
 from retrace.present.plan_titles import title
@@ -781,7 +784,7 @@ def test_networks_of_other_depth_are_no_call_of_one_structure(judge_all: JudgeAl
 
     def program() -> None:
         for widths in ((3, 3), (3, 4, 3)):
-            params = [np.ones(pair, np.float32) for pair in zip(widths, widths[1:], strict=False)]
+            params = [np.ones(pair, np.float32) for pair in pairwise(widths)]
             rate = 0.1 if len(widths) == 2 else 0.2
             trained(params, ones[:3], rate=rate)
             trained(tuple(params), ones[:3], rate=rate)
@@ -790,3 +793,25 @@ def test_networks_of_other_depth_are_no_call_of_one_structure(judge_all: JudgeAl
     found = plan(recording, verdicts)
     assert [one.gone.calls.high for one in found.steps] == [2]
     assert found.floor.calls.low == found.floor.calls.high == 2
+
+
+def test_objects_that_are_new_beside_what_is_to_be_changed_are_told_to_be_reused(
+    judge_all: JudgeAll,
+) -> None:
+    class Scale:
+        def __init__(self, by: float) -> None:
+            self.by = by
+
+    @partial(jax.jit, static_argnames=("scale", "flip"))
+    def scaled(x: Any, scale: Any, flip: bool) -> Any:
+        return x * (-scale.by if flip else scale.by)
+
+    def program() -> None:
+        for flip in (False, True):
+            scaled(ones, scale=Scale(2.0), flip=flip)
+
+    _, (*_, last) = judge_all(program)
+    assert last.fix is not None
+    assert last.fix.paths == ("flip",)
+    assert last.fix.others == (("scale", REUSED),)
+    assert sentence_of(last.fix).endswith("create `scale` once and reuse it.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrace.model.advice.advice import Advice, Proof, Sure
+from retrace.model.advice.advice import REUSED, Advice, Proof, Sure
 from retrace.model.advice.arrays import (
     AnotherModel,
     CastCarry,
@@ -75,6 +75,7 @@ from retrace.model.advice.values import (
 )
 
 __all__ = [
+    "REUSED",
     "Advice",
     "AnotherModel",
     "AtImport",

@@ -14,6 +14,9 @@ from retrace.model.record import Record
 
 Sure: TypeAlias = Literal["clear", "likely", "ask"]
 
+REUSED = "reused"
+"""What `others` says of an object that is new and equal field by field: to be created once."""
+
 
 class Proof(StrEnum):
     """What shows that the advice removes the miss and keeps the results unchanged."""
@@ -38,7 +41,8 @@ class Advice(Record):
     """The arguments, values or settings that it is about."""
     proof: Proof = Proof.KEY
     others: tuple[tuple[str, str], ...] = ()
-    """What else must be fixed before the call is served: paths and which part of them changed."""
+    """What else must be fixed before the call is served: paths and which part of them changed, or
+    `REUSED` for objects that are new and equal field by field."""
     passed_by: str = ""
     """The library's function, as `package:name`, that passes what it is about to another of its
     own."""
