@@ -35,7 +35,7 @@ from retrace.plan.passed_on import passed_on
 from retrace.plan.programs import classes, have_own_programs, with_same_contents
 from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
-from retrace.plan.structures import structures
+from retrace.plan.structures import structures, where_unread
 from retrace.reason.held import is_in
 from retrace.reason.values import is_plain_type
 
@@ -167,7 +167,7 @@ def _take(
     number = max(column.values) + 1
     if column.family == "signature" and have_own_programs(history, column, listings):
         return  # what one call omits is not what another one passes
-    if column.family not in _BY_PROGRAM:
+    if column.family not in _BY_PROGRAM or where_unread(history, column) is not None:
         _take_whole(candidate, at, history, column)
         return
     shared, constants = classes(history, column, listings)
@@ -206,8 +206,10 @@ def _take(
 def _take_whole(
     candidate: Candidate, at: tuple[int, int], history: History, column: Column
 ) -> None:
-    """Take a column whose values become one, whatever their programs are."""
-    left = structures(history, column) if column.family == "tree" else dropped(column)
+    """Take a column of which the advice alone says what becomes one."""
+    left = where_unread(history, column)
+    if left is None:
+        left = structures(history, column) if column.family == "tree" else dropped(column)
     if len(set(left)) == max(column.values) + 1:
         return
     candidate.at[at] = candidate.certain[at] = left

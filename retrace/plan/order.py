@@ -21,6 +21,7 @@ from retrace.plan.ledger import Ledger, outermost
 from retrace.plan.replay import Replay
 from retrace.plan.root import Root
 from retrace.plan.step import Plan, Step
+from retrace.plan.structures import with_branches
 from retrace.plan.variables import size_candidates
 from retrace.reason.precedence import cause_of_function
 from retrace.reason.traits import looks_equal, looks_the_same
@@ -39,6 +40,8 @@ def plan(recording: Recording, verdicts: Sequence[Verdict], data: Data | None = 
     for verdict in sorted(verdicts, key=lambda verdict: verdict.miss.number):
         rows.setdefault((verdict.miss.run, site_of(verdict.miss)), []).append(verdict)
     histories = [table(run, own) for (run, _), own in rows.items() if len(own) > 1]
+    for history in histories:
+        history.columns = with_branches(history, history.columns)
     for history in histories:
         joined(history)
     replay = Replay(histories, verdicts)

@@ -1,14 +1,15 @@
-"""Which structures of an argument could be one."""
+"""Which structures of an argument could be one, and which values with some others beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import cast
 
+from retrace.model.advice import Advice, LeaveOutValue
 from retrace.plan.history import Column, History, Part
 from retrace.plan.programs import Classes
 from retrace.plan.replay import Mapped
-from retrace.reason.held import is_in
+from retrace.reason.held import is_about, is_in
 
 
 def structures(history: History, column: Column) -> Mapped:
@@ -22,13 +23,62 @@ def structures(history: History, column: Column) -> Mapped:
     for row, value in enumerate(column.values):
         lengths = tuple([_length(history, row, part) for part in column.parts])
         found.join(alike.setdefault(lengths, value), value)
-    known = {verdict.miss.id: row for row, verdict in enumerate(history.rows)}
-    for row, verdict in enumerate(history.rows):
-        near = verdict.nearest and known.get(verdict.nearest.id)
-        advised = () if verdict.fix is None else verdict.fix.paths
-        if near is not None and any(is_in(path, column.paths) for path in advised):
+    for row, near in _pairs(history):
+        fix = history.rows[row].fix
+        if fix is not None and any(is_in(one, column.paths) for one in fix.paths):
             found.join(column.values[near], column.values[row])
     return tuple(found.of(value) for value in range(max(column.values) + 1))
+
+
+def where_unread(history: History, column: Column) -> Mapped | None:
+    """What values become that only some calls read: one for those of the others that miss.
+
+    None if the advice is about all calls. The column tells the calls apart that do and do not.
+    """
+    found, asked = Classes(), False
+    for row, near in _pairs(history):
+        if _is_read_elsewhere(history.rows[row].fix, column):
+            asked = True
+            found.join(column.values[near], column.values[row])
+    return tuple(found.of(one) for one in range(max(column.values) + 1)) if asked else None
+
+
+def with_branches(history: History, columns: list[Column]) -> list[Column]:
+    """Columns in which values that only some calls read are others in the calls that do."""
+    found: list[Column] = []
+    for column in columns:
+        with_ = {
+            name
+            for verdict in history.rows
+            if isinstance(verdict.fix, LeaveOutValue) and _is_read_elsewhere(verdict.fix, column)
+            for name in verdict.fix.read_with
+        }
+        beside = [
+            other.values
+            for other in columns
+            if other is not column and any(is_about(name, other.paths) for name in with_)
+        ]
+        numbers: dict[Hashable, int] = {}
+        rows = zip(column.values, *beside, strict=True)
+        values = [numbers.setdefault(row, len(numbers)) for row in rows]
+        found.append(column._replace(values=values) if with_ else column)
+    return found
+
+
+def _is_read_elsewhere(advised: Advice | None, column: Column) -> bool:
+    return (
+        isinstance(advised, LeaveOutValue)
+        and bool(advised.read_with)
+        and any(is_in(path, column.paths) for path in advised.paths)
+    )
+
+
+def _pairs(history: History) -> Iterator[tuple[int, int]]:
+    """Rows, each with that of the call that it is compared with."""
+    known = {verdict.miss.id: row for row, verdict in enumerate(history.rows)}
+    for row, verdict in enumerate(history.rows):
+        if verdict.nearest is not None and verdict.nearest.id in known:
+            yield row, known[verdict.nearest.id]
 
 
 def _length(history: History, row: int, part: Part) -> int:

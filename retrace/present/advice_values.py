@@ -21,34 +21,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
     it, many = ("it", False) if len(advice.paths) == 1 else ("them", True)
     asks = advice.proof is Proof.MEANING
     match advice:
-        case model.LeaveOutValue(name=name):
-            if advice.read_by:
-                depends = "depends" if len(advice.read_by) == 1 else "depend"
-                return (
-                    f"{quoted(name)} gives the same program for both values of {who}, but "
-                    f"{names(advice.read_by)} {depends} on {it}: pass {quoted(name)} what it "
-                    "reads, in place of the whole object"
-                )
-            where = "the tree's static data" if advice.in_tree else "the static arguments"
-            if advice.of_object and advice.type is None and not advice.in_tree:
-                where = "what its class compares (`field(compare=False)`, `__eq__`, `__hash__`)"
-            readers = ", ".join(map(quoted, (name, *advice.may_read)))
-            reader = f"{readers}{' or another jitted function' if advice.of_object else ''}"
-            text = (
-                f"leave {who} out of {where} unless {reader} reads {it}: the program is the same "
-                "for both values"
-            )
-            if advice.type is not None:
-                text += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
-            if advice.arrays:
-                text += f", which compare {names(advice.arrays)} by identity (`is`, `id`)"
-            if advice.held:
-                many = len(advice.held) > 1
-                text += (
-                    f", and create {names(advice.held)} once: {'they are' if many else 'it is'} "
-                    f"equal only to {'themselves' if many else 'itself'}"
-                )
-            return text
+        case model.LeaveOutValue():
+            return _left_out(advice, who, it)
         case model.ReuseObject(in_tree=True):
             # An argument by its name alone also holds arrays, which are others each time.
             is_whole = not any("." in path or "[" in path for path in advice.paths)
@@ -249,6 +223,44 @@ def _few(why: str, who: str, it: str, many: bool) -> str:
             return f"keep {who} to a few values: JAX compiles a program for each"
 
 
+def _left_out(advice: model.LeaveOutValue, who: str, it: str) -> str:
+    name = advice.name
+    if advice.read_with:
+        these = names(advice.read_with)
+        return (
+            f"pass one value of {who} in all calls with this {these}: their program is the same "
+            f"for both values; calls with another {these} depend on {it}"
+        )
+    if advice.read_by:
+        depends = "depends" if len(advice.read_by) == 1 else "depend"
+        return (
+            f"{quoted(name)} gives the same program for both values of {who}, but "
+            f"{names(advice.read_by)} {depends} on {it}: pass {quoted(name)} what it "
+            "reads, in place of the whole object"
+        )
+    where = "the tree's static data" if advice.in_tree else "the static arguments"
+    if advice.of_object and advice.type is None and not advice.in_tree:
+        where = "what its class compares (`field(compare=False)`, `__eq__`, `__hash__`)"
+    with_ = f"with this {names(advice.seen_with)}, " if advice.seen_with else ""
+    readers = ", ".join(map(quoted, (name, *advice.may_read)))
+    reader = f"{readers}{' or another jitted function' if advice.of_object else ''}"
+    text = (
+        f"leave {who} out of {where} unless {reader} reads {it}: {with_}the program is "
+        "the same for both values"
+    )
+    if advice.type is not None:
+        text += f"; and give {quoted(advice.type)} an `__eq__` and a `__hash__` by value"
+    if advice.arrays:
+        text += f", which compare {names(advice.arrays)} by identity (`is`, `id`)"
+    if advice.held:
+        many = len(advice.held) > 1
+        text += (
+            f", and create {names(advice.held)} once: {'they are' if many else 'it is'} "
+            f"equal only to {'themselves' if many else 'itself'}"
+        )
+    return text
+
+
 _INSTEAD = {
     "arange": "`jnp.arange(...) + start`",
     "integer_pow": "`jnp.power`",
@@ -277,7 +289,7 @@ def _if_untraced(fixed: Sequence[str]) -> str:
 
 def stays(it: str) -> str:
     """What Python does with a value does not work, or does something else, with a traced one."""
-    return f" (`if`, `float`, `isinstance` and NumPy on {it} stay outside)"
+    return f" (`if`, `range`, `float`, `isinstance` and NumPy on {it} stay outside)"
 
 
 def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
@@ -286,6 +298,12 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     outside = (*advice.outside, *(() if advice.function is None else (advice.function,)))
     where = f", outside of {names(outside)}" if outside else ""
     text = f"pass {who} as {kind} not static{where}: only {depends}"
+    if advice.seen_with:
+        only = "constants do" if many else "a constant does"
+        text = (
+            f"pass {who} as {kind} not static{where}, if no shape and no loop depends on {it} with "
+            f"another {names(advice.seen_with)}: with this only {only}"
+        )
     if advice.by_type:
         kind = "arrays" if many else "an array"
         trained = _TRAINED if _is_in_tree(advice) else ""

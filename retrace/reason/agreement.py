@@ -55,6 +55,7 @@ from retrace.reason.rules import in_key
 from retrace.reason.static_functions import unify_functions
 from retrace.reason.steering import needed_static, steering
 from retrace.reason.traits import looks_equal
+from retrace.reason.variants import keep_read
 from retrace.reason.weak import as_arrays, proved_for_all
 
 Rule: TypeAlias = Callable[[list[Verdict]], None]
@@ -79,6 +80,7 @@ def agree(history: list[Verdict]) -> None:
         as_arrays,
         _keep_used,
         _leave_unread,
+        keep_read,
         leave_constants,
         _keep_optional,
         ask_for_kept,

@@ -159,7 +159,10 @@ def _rolled(values: Sequence[Change], program: Comparison) -> Advice:
     repeats = () if found is None else found.repeats
     counts = {(block.old, block.new) for block in repeats}
     sure = [value for value in values if numbers(value) in counts]
-    paths = _paths(sure or _unexplained(values, program))
+    counting = sure or _unexplained(values, program)
+    if all(types_of(value) == ("bool", "bool") for value in counting):
+        return _separate(counting)  # a flag repeats nothing: it decides whether something is
+    paths = _paths(counting)
     if all(block.loop for block in repeats):
         return TripsInProgram(paths=paths)
     return LoopInProgram(paths=paths, seen=bool(sure))

@@ -20,6 +20,7 @@ import optax  # pyright: ignore[reportMissingTypeStubs]
 from retrace.model import Verdict
 from retrace.model.advice import (
     REUSED,
+    BranchInProgram,
     CompareByValue,
     FewValues,
     JitAndPass,
@@ -814,4 +815,73 @@ def test_objects_that_are_new_beside_what_is_to_be_changed_are_told_to_be_reused
     assert last.fix is not None
     assert last.fix.paths == ("flip",)
     assert last.fix.others == (("scale", REUSED),)
-    assert sentence_of(last.fix).endswith("create `scale` once and reuse it.")
+    assert "create `scale` once" in sentence_of(last.fix)
+
+
+@dataclass(frozen=True)
+class _Dropped:
+    drop: float
+    k: int = 1
+
+
+def test_what_only_calls_with_another_flag_read_is_not_left_out_of_the_key(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames=("config", "train"))
+    def forward(x: Any, config: _Dropped, train: bool) -> Any:
+        return jnp.tanh(x) * (1 - config.drop) if train else jnp.tanh(x)
+
+    def program() -> None:
+        for drop, train in ((0.1, True), (0.1, False), (0.5, False), (0.5, True)):
+            forward(ones, config=_Dropped(drop), train=train)
+
+    recording, verdicts = judge_all(program)
+    by_number = sorted(_again(verdicts, "forward"), key=lambda one: one.miss.number)
+    fix = by_number[1].fix
+    assert isinstance(fix, LeaveOutValue)
+    assert (fix.paths, fix.read_with) == (("config.drop",), ("train",))
+    found = plan(recording, verdicts)
+    (step,) = [one for one in found.steps if "config.drop" in title(one.proposal)]
+    # The program of the other flag is needed for each value.
+    assert step.gone.calls.low == step.gone.calls.high == 1
+    assert found.floor.calls.low == 3
+
+
+def test_what_calls_with_another_flag_do_is_not_known_from_one_value(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames=("config", "train"))
+    def left_out(x: Any, config: _Dropped, train: bool) -> Any:
+        return jnp.tanh(x) * (1 - config.drop) if train else jnp.tanh(x)
+
+    @partial(jax.jit, static_argnames=("config", "train"))
+    def passed(x: Any, config: _Dropped, train: bool) -> Any:
+        for _ in range(config.k if train else 0):
+            x = x * 0.5
+        return x + config.k
+
+    def program() -> None:
+        for drop, k, train in ((0.1, 1, True), (0.1, 1, False), (0.5, 2, False)):
+            left_out(ones, config=_Dropped(drop), train=train)
+            passed(ones, config=_Dropped(0.1, k), train=train)
+
+    _, verdicts = judge_all(program)
+    for name, path in (("left_out", "config.drop"), ("passed", "config.k")):
+        last = max(_again(verdicts, name), key=lambda one: one.miss.number)
+        assert isinstance(last.fix, LeaveOutValue | ToArgument)
+        assert (last.fix.paths, last.fix.seen_with) == ((path,), ("train",))
+        assert last.fix.proof is Proof.MEANING
+        assert "this" in sentence_of(last.fix)
+
+
+def test_a_flag_is_no_count_of_a_loop(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="train")
+    def forward(x: Any, train: bool) -> Any:
+        for _ in range(3 if train else 0):
+            x = x * 0.5
+        return x + 1
+
+    def program() -> None:
+        forward(ones, train=True)
+        forward(ones, train=False)
+
+    _, (*_, last) = judge_all(program)
+    assert isinstance(last.fix, BranchInProgram)

@@ -25,6 +25,10 @@ class LeaveOutValue(Advice):
     """Other functions that depend on them, so that the class has to compare them."""
     may_read: tuple[str, ...] = ()
     """Other functions whose programs differ where they and something else changed."""
+    read_with: tuple[str, ...] = ()
+    """What is another in calls of the same function that do depend on them."""
+    seen_with: tuple[str, ...] = ()
+    """What is another in calls of the same function that were seen with one value only."""
 
 
 class ReuseObject(Advice):
@@ -145,6 +149,8 @@ class ToArgument(Advice):
     """The class of the static object that holds it, if each object of it only equals itself."""
     mapped: bool = False
     """As in `OfFunction`."""
+    seen_with: tuple[str, ...] = ()
+    """What is another in calls of the same function that were seen with one value only."""
 
 
 class PrintOutside(Advice):

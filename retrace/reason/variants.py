@@ -1,0 +1,125 @@
+"""Advice on two calls of a function, held against its calls with other flags or structures.
+
+What Python does not read in one branch it may read in another: `cfg.drop` decides nothing where
+`train` is False. Two calls that show the one say nothing about the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from retrace.compare.keys import changes
+from retrace.model import Change, Component, Miss, TreeChange, Verdict
+from retrace.model.advice import LeaveOutValue, Proof, ToArgument
+from retrace.model.key import Value
+from retrace.reason.asked import replace_advice
+from retrace.reason.evidence import OF_VALUES, types_of, values_of
+from retrace.reason.fields import field_changes, with_fields
+from retrace.reason.held import is_in
+from retrace.reason.traits import looks_the_same
+
+_MAX_CALLS = 100
+"""Of one function: what further calls add is not worth the time."""
+_Values: TypeAlias = frozenset[tuple[str, Hashable]]
+
+
+class _Call(NamedTuple):
+    """How a call differs from the first one of its function."""
+
+    program: str
+    values: dict[str, Hashable]
+    """Values that Python can branch on, by path."""
+    rest: frozenset[Hashable]
+
+
+def keep_read(history: list[Verdict]) -> None:
+    """What two calls do not read, or only as a constant, calls with another flag may read."""
+    if not any(isinstance(one.fix, LeaveOutValue | ToArgument) for one in history):
+        return
+    calls = {one.miss.id: call for one in history[:_MAX_CALLS] for call in _call(history, one)}
+    for index, verdict in enumerate(history):
+        own, call = verdict.fix, calls.get(verdict.miss.id)
+        if call is None or not isinstance(own, LeaveOutValue | ToArgument):
+            continue
+        read, unseen = _elsewhere(list(calls.values()), call, own.paths)
+        if isinstance(own, ToArgument):
+            # Only Python needs integers, as lengths.
+            if unseen and own.proof is Proof.CONSTANTS and _is_integer(verdict, own.paths):
+                replace_advice(history, index, own.changed(seen_with=unseen, proof=Proof.MEANING))
+        elif read:
+            proof = Proof.MEANING if own.in_tree else own.proof
+            replace_advice(history, index, own.changed(read_with=read, proof=proof))
+        elif unseen:
+            replace_advice(history, index, own.changed(seen_with=unseen, proof=Proof.MEANING))
+
+
+def _is_integer(verdict: Verdict, paths: tuple[str, ...]) -> bool:
+    return any(
+        "int" in types_of(part)
+        for change in verdict.changes
+        for part in with_fields(change)
+        if part.path in paths
+    )
+
+
+def _call(history: list[Verdict], verdict: Verdict) -> Iterator[_Call]:
+    miss = verdict.miss
+    if miss.program is not None and miss.raised is None:
+        yield _described(history[0].miss, miss)
+
+
+def _described(first: Miss, miss: Miss) -> _Call:
+    assert miss.program is not None
+    values: dict[str, Hashable] = {}
+    rest: set[Hashable] = set()
+    for change in changes(first, miss):
+        if change.component is Component.PROGRAM:
+            continue
+        if change.component not in OF_VALUES:
+            rest.add((change.component, change.path, repr(getattr(change, "new", None))))
+        elif not looks_the_same(change):
+            for part in field_changes(change, whole=False) or (change,):
+                values[str(part.path)] = _new(part)
+    return _Call(miss.program.hash, values, frozenset(rest))
+
+
+def _new(change: Change) -> Hashable:
+    if isinstance(change, TreeChange):
+        return repr(change.new)
+    new: Value | None = values_of(change)[1]
+    return None if new is None else (new.type, new.text, repr(new.data))
+
+
+def _elsewhere(
+    calls: list[_Call], own: _Call, paths: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is different in calls that read these values, and in calls that show neither."""
+    apart: dict[_Values, dict[Hashable, dict[Hashable, set[str]]]] = {}
+    for call in calls:
+        branch, given = _split(call, paths)
+        by_value = apart.setdefault(branch, {}).setdefault(call.rest, defaultdict(set))
+        by_value[given].add(call.program)
+    here, _ = _split(own, paths)
+    read: dict[str, None] = {}
+    unseen: dict[str, None] = {}
+    for branch, found in apart.items():
+        names = dict.fromkeys(name for name, _ in sorted(branch ^ here, key=repr))
+        if not names:
+            continue
+        several = [list(by_value.values()) for by_value in found.values() if len(by_value) > 1]
+        if any(not first & other for first, *rest in several for other in rest):
+            read |= names
+        elif not several:
+            unseen |= names
+    return tuple(read), tuple(unseen)
+
+
+def _split(call: _Call, paths: tuple[str, ...]) -> tuple[_Values, Hashable]:
+    """Its values but these, and these."""
+    own = {path for path in call.values if is_in(path, paths)}
+    return (
+        frozenset((path, one) for path, one in call.values.items() if path not in own),
+        frozenset((path, one) for path, one in call.values.items() if path in own),
+    )
