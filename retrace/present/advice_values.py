@@ -98,17 +98,19 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "values share one program"
             )
         case model.TripsInProgram(one_type=one_type):
+            is_count = (
+                "are trip counts of JAX loops" if many else "is the trip count of a JAX loop"
+            )
             return (
-                f"{who} is the trip count of a JAX loop: `jax.lax.fori_loop` and "
-                "`jax.lax.while_loop` accept one that is not static (but then without "
-                "reverse-mode gradients); otherwise keep to a few values"
+                f"{who} {is_count}: `jax.lax.fori_loop` and `jax.lax.while_loop` accept one that is not static (but then without "
+                f"reverse-mode gradients); otherwise keep {it} to a few values"
             ) + ("; pass it as one type" if one_type else "")
         case model.LoopInProgram(seen=seen, one_type=one_type):
             is_said = "is unrolled" if seen else "would be unrolled"
             return (
                 f"a Python loop over {who} {is_said}: `jax.lax.fori_loop` accepts a bound that "
                 "is not static, `jax.lax.scan` compiles one block for each length; otherwise "
-                "keep to a few values"
+                f"keep {it} to a few values"
             ) + ("; pass it as one type" if one_type else "")
         case model.PassDecision():
             return _decision(advice, who)
@@ -146,7 +148,7 @@ def _not_static(advice: model.ToArray, who: str, it: str, many: bool) -> str:
     where += f", with `None` for {it} in `in_axes`" if advice.mapped else ""
     return (
         f"pass {who} as {kind}{where}, if no shape, loop, `if`, `float` or NumPy depends on "
-        f"{it}{_kept(advice)}; otherwise keep to a few values"
+        f"{it}{_kept(advice)}; otherwise keep {it} to a few values"
     )
 
 
@@ -212,7 +214,7 @@ def _few(why: str, who: str, it: str, many: bool) -> str:
                 f"add {it} to the results outside of the jitted function"
             )
         case "separate":
-            return f"each value of {who} needs its own program: keep to a few"
+            return f"each value of {who} needs its own program: keep {it} to a few"
         case "flags" if many:
             return f"{who} are flags: each combination of their values has its own program"
         case "flags":
@@ -231,6 +233,12 @@ def _left_out(advice: model.LeaveOutValue, who: str, it: str) -> str:
             f"pass one value of {who} in all calls with this {these}: their program is the same "
             f"for both values; calls with another {these} depend on {it}"
         )
+    if advice.passing:
+        text = (
+            f"pass {quoted(name)} what it reads, in place of the whole {quoted(advice.passing)}: "
+            f"its program is the same for both values of {who}"
+        )
+        return f"{text}, which {names(advice.read_by)} needs" if advice.read_by else text
     if advice.read_by:
         depends = "depends" if len(advice.read_by) == 1 else "depend"
         return (
@@ -301,8 +309,8 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     if advice.seen_with:
         only = "constants do" if many else "a constant does"
         text = (
-            f"pass {who} as {kind} not static{where}, if no shape and no loop depends on {it} with "
-            f"another {names(advice.seen_with)}: with this only {only}"
+            f"pass {who} as {kind} not static{where}, if no shape and no loop depends on {it} "
+            f"with another {names(advice.seen_with)}: with this only {only}"
         )
     if advice.by_type:
         kind = "arrays" if many else "an array"

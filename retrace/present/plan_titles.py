@@ -213,7 +213,7 @@ def _held(change: Change, advice: Advice) -> str:
 
 
 def _left_out(_: Change, advice: Advice) -> str:
-    if isinstance(advice, model.LeaveOutValue) and advice.read_by:
+    if isinstance(advice, model.LeaveOutValue) and (advice.read_by or advice.passing):
         return f"pass `{advice.name}` what it reads"
     if isinstance(advice, model.LeaveOutValue) and advice.read_with:
         return f"one value of {few_names(advice.paths)} with each {few_names(advice.read_with)}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from retrace.model import Change, Verdict
-from retrace.model.advice import LeaveOutValue, Proof
+from retrace.model.advice import LeaveOutValue, Proof, ToArgument
 from retrace.reason.evidence import OF_VALUES, types_of
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
@@ -87,6 +87,10 @@ def _read(
                 readers[field][site] = verdict.miss.function.name
             if len(own) == 1 and not any(map(_is_else, in_key(verdict.changes))):
                 sure |= {(field, site) for field in own}
+            fix = verdict.fix
+            if isinstance(fix, ToArgument) and fix.proof is Proof.CONSTANTS and not fix.computed:
+                fields = known[site]
+                sure |= {(fields[path], site) for path in fix.paths if path in fields}
     return known, readers, sure
 
 

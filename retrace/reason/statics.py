@@ -11,10 +11,7 @@ from retrace.model import (
     Change,
     Component,
     FieldChange,
-    Leaf,
     NamedChange,
-    Node,
-    TreeChange,
 )
 from retrace.model.advice import (
     REUSED,
@@ -22,10 +19,8 @@ from retrace.model.advice import (
     CompareByValue,
     DefineOnce,
     FewValues,
-    InjectHyperparams,
     LeaveOutValue,
     OneNaN,
-    OneStructure,
     OneType,
     PassHeld,
     Proof,
@@ -52,7 +47,7 @@ from retrace.reason.fields import (
     held_functions,
     holds_itself,
 )
-from retrace.reason.held import containers, is_about, may_hold_another
+from retrace.reason.held import containers, may_hold_another
 from retrace.reason.program import numbers
 from retrace.reason.traits import is_explained_beside, is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
@@ -63,12 +58,12 @@ _Change = TypeVar("_Change", bound=Change)
 def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Advice:
     """What to do if a static argument has another value."""
     own = named_changes(evidence.changes, components)
-    if (once := _define_once(own)) is not None:
+    if (once := define_once(own)) is not None:
         return once
-    if (unused := _unused(evidence, own, in_tree=False)) is not None:
-        return unused
-    explaining = _explaining(own, evidence) if _differs(evidence) else own
-    advised = _static_argument(evidence, explaining)
+    if (left_out := unused(evidence, own, in_tree=False)) is not None:
+        return left_out
+    found = explaining(own, evidence) if differs(evidence) else own
+    advised = _static_argument(evidence, found)
     rest = [one for one in own if not any(path.startswith(one.path) for path in advised.paths)]
     if isinstance(advised, ToArray):
         alike = [one for one in rest if looks_the_same(one)]
@@ -84,26 +79,26 @@ def static_argument(components: tuple[Component, ...], evidence: Evidence) -> Ad
 
 def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     first = own[0]
-    paths = _paths([first])
+    paths = paths_of([first])
     types = types_of(first)
     mixed = [one for one in own if one.as_array and any(map(is_number, types_of(one)))]
     if mixed and mixed[0] is first:
-        return ToArray(paths=_paths(mixed), mixed=True)
+        return ToArray(paths=paths_of(mixed), mixed=True)
     if any(side is not None and side.text == "nan" for side in (first.old, first.new)):
         return OneNaN(paths=paths)
     if is_another_function(first):
         return FewValues(paths=paths, why="functions")
     if is_function(first) and (parts := field_changes(first)):
-        return _holds_other(paths, parts)
-    if is_function(first) and _differs_by(first, evidence):
-        held, unsure = fields_of_function(first), _may_be_equal(evidence)
+        return holds_other(paths, parts)
+    if is_function(first) and differs_by(first, evidence):
+        held, unsure = fields_of_function(first), may_be_equal(evidence)
         return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
     if is_function(first):
         file = evidence.miss.function.file
         package = package_of(file) if evidence.miss.function.in_library else None
-        return ReuseObject(paths=paths, package=package, proof=_same_program(evidence))
+        return ReuseObject(paths=paths, package=package, proof=same_program(evidence))
     # Arrays of another type or size are why the program differs.
-    is_alone = _differs(evidence) and not OF_TYPES & {*evidence.components}
+    is_alone = differs(evidence) and not OF_TYPES & {*evidence.components}
     if looks_equal(first) or (looks_the_same(first) and not is_alone):
         file, type_ = evidence.miss.function.file, types_of(first)[1]
         package = package_of(file) if evidence.miss.function.in_library else None
@@ -113,7 +108,7 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
             package=package if type_.partition(".")[0] == package else None,
             held=tuple(path for path in held_functions(first) if path is not None),
             alone=holds_itself(first) or bool(held_arrays(first)),
-            proof=_same_program(evidence),
+            proof=same_program(evidence),
         )
     if len(set(types)) > 1 and all(map(is_number, types)):
         return _one_type(evidence, paths, set(types))
@@ -135,18 +130,18 @@ def _static_argument(evidence: Evidence, own: list[NamedChange]) -> Advice:
     ]
     calls_back = evidence.program is not None and evidence.program.calls_back
     if all(types_of(change) == ("bool", "bool") for change in found):
-        return FewValues(paths=_paths(found), why="flags")
+        return FewValues(paths=paths_of(found), why="flags")
     sizes = [change for change in found if numbers(change) in evidence.sizes]
     if sizes := sizes or [change for change in found if shapes and is_numeric(change)]:
-        rest = [(path, "static") for path in _paths(one for one in found if one not in sizes)]
-        return FewValues(paths=_paths(sizes), why="shapes", others=tuple(rest))
+        rest = [(path, "static") for path in paths_of(one for one in found if one not in sizes)]
+        return FewValues(paths=paths_of(sizes), why="shapes", others=tuple(rest))
     if evidence.program is not None and evidence.program.kind == "repeated":
-        return FewValues(paths=_paths(found), why="program")  # perhaps a Python loop over it
+        return FewValues(paths=paths_of(found), why="program")  # perhaps a Python loop over it
     if shapes or calls_back or not all(map(is_amount, found)):
-        return FewValues(paths=_paths(found), why="shapes" if shapes else "program")
+        return FewValues(paths=paths_of(found), why="shapes" if shapes else "program")
     holders = [each for each in own if each not in found]
-    kept = _paths(one for one in holders if is_by_identity(one))
-    return ToArray(paths=_paths(found), outside=_paths(holders), kept=kept)
+    kept = paths_of(one for one in holders if is_by_identity(one))
+    return ToArray(paths=paths_of(found), outside=paths_of(holders), kept=kept)
 
 
 def _explained(change: Change, evidence: Evidence) -> tuple[Change, ...]:
@@ -161,18 +156,18 @@ def _explained(change: Change, evidence: Evidence) -> tuple[Change, ...]:
 def _one_type(evidence: Evidence, paths: tuple[str, ...], types: set[str]) -> Advice:
     """One number in two types: True and 1, 2 and 2.0, 3 and `np.int64(3)`."""
     type_ = next((one for one in ("bool", "float", "int") if one in types), None)
-    proof = _same_program(evidence)
+    proof = same_program(evidence)
     return OneType(paths=paths, type=None if proof is Proof.MEANING else type_, proof=proof)
 
 
-def _same_program(evidence: Evidence) -> Proof:
+def same_program(evidence: Evidence) -> Proof:
     """What shows that one value suits both calls: the same program, or nothing."""
     program = evidence.program
     unknown = program is not None and program.kind is None and program.calls_back
-    return Proof.MEANING if unknown or _differs(evidence) else Proof.PROGRAM
+    return Proof.MEANING if unknown or differs(evidence) else Proof.PROGRAM
 
 
-def _holds_other(paths: tuple[str, ...], parts: Iterable[Change]) -> Advice:
+def holds_other(paths: tuple[str, ...], parts: Iterable[Change]) -> Advice:
     """What to do about a function that was created again over other values."""
     held = tuple(str(part.path).rpartition(".")[2] for part in parts)
     return PassHeld(paths=paths, held=held, proof=Proof.MEANING)
@@ -181,7 +176,7 @@ def _holds_other(paths: tuple[str, ...], parts: Iterable[Change]) -> Advice:
 def _held_arrays(evidence: Evidence, change: Change) -> tuple[str, ...]:
     """The arrays of an object, if only their contents can differ between two programs."""
     new = values_of(change)[1]
-    if not _may_be_equal(evidence) or not looks_the_same(change) or new is None:
+    if not may_be_equal(evidence) or not looks_the_same(change) or new is None:
         return ()
     if evidence.program is None or evidence.program.kind not in (None, "constants-only"):
         return ()
@@ -190,11 +185,11 @@ def _held_arrays(evidence: Evidence, change: Change) -> tuple[str, ...]:
     return tuple(f"{change.path}.{name}" for name, one in fields.items() if is_array_type(one))
 
 
-def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
+def paths_of(changes: Iterable[Change]) -> tuple[str, ...]:
     return tuple(change.path for change in changes if change.path is not None)
 
 
-def _differs(evidence: Evidence) -> bool:
+def differs(evidence: Evidence) -> bool:
     """Whether the programs are known to differ, so the values cannot be the same."""
     kind = None if evidence.program is None else evidence.program.kind
     if kind == "shapes-only" and Component.SHAPE in evidence.components:
@@ -206,9 +201,9 @@ OF_TYPES = {Component.WEAK_TYPE, Component.DTYPE, Component.SHAPE}
 """Of arrays that changed, too: the program follows these, whatever a value holds."""
 
 
-def _differs_by(change: Change, evidence: Evidence) -> bool:
+def differs_by(change: Change, evidence: Evidence) -> bool:
     """Whether the programs differ, and what changed elsewhere does not explain it."""
-    if not _differs(evidence) or OF_TYPES & {*evidence.components}:
+    if not differs(evidence) or OF_TYPES & {*evidence.components}:
         return False
     if is_explained_beside(change, evidence.changes):
         return False
@@ -224,20 +219,20 @@ def _differs_by(change: Change, evidence: Evidence) -> bool:
     return not program.constants or not program.constants <= set(map(numbers, parts))
 
 
-def _is_same_program(evidence: Evidence) -> bool:
+def is_same_program(evidence: Evidence) -> bool:
     return evidence.program is not None and evidence.program.kind == "identical"
 
 
-def _may_be_equal(evidence: Evidence) -> bool:
+def may_be_equal(evidence: Evidence) -> bool:
     """Whether the programs differ at most in arrays whose contents were not compared."""
     return evidence.program is not None and evidence.program.captures_others
 
 
-def _unused(
+def unused(
     evidence: Evidence, own: Sequence[FieldChange | NamedChange], *, in_tree: bool
 ) -> Advice | None:
     """What to do about values that lead to the same program."""
-    if not _is_same_program(evidence):
+    if not is_same_program(evidence):
         return None
     if any(is_function(change) or looks_the_same(change) for change in own):
         return None  # the program may well depend on what is the same in both
@@ -245,7 +240,7 @@ def _unused(
     alone = any(map(holds_itself, own))
     parts = [() if alone else field_changes(each) for each in own]
     found = [one for each, fields in zip(own, parts, strict=True) for one in fields or (each,)]
-    paths = containers(_paths(found))
+    paths = containers(paths_of(found))
     known = alone or all(parts) or not any(map(is_by_identity, own))
     if not known:
         # There may be more differences, but of these alone it is known.
@@ -264,7 +259,7 @@ def _unused(
             if all(map(_is_one_number, own)):
                 return None  # one number in two types
         else:
-            return OneType(paths=_paths(own), proof=Proof.PROGRAM)
+            return OneType(paths=paths_of(own), proof=Proof.PROGRAM)
     by_value = not alone and all(map(is_by_identity, own))
     type_ = type_name(types_of(own[0])[1]) if by_value else None
     arrays = () if type_ is None else held_arrays(own[0])
@@ -272,7 +267,7 @@ def _unused(
         paths=paths,
         name=evidence.miss.function.name,
         in_tree=in_tree,
-        of_object=by_value or paths != _paths(own),
+        of_object=by_value or paths != paths_of(own),
         type=type_,
         held=() if type_ is None else tuple(path for path in held_functions(own[0]) if path),
         arrays=arrays,
@@ -291,46 +286,15 @@ def _is_one_number(change: Change) -> bool:
     return old == new
 
 
-def _define_once(own: Sequence[Change]) -> Advice | None:
+def define_once(own: Sequence[Change]) -> Advice | None:
     """What to do if only the class of a value or node changed."""
     names = [type_name(name).rpartition(".")[2] for name in map(is_remade, own) if name]
     if not own or len(names) < len(own):
         return None
-    return DefineOnce(paths=_paths(own), classes=tuple(dict.fromkeys(names)))
+    return DefineOnce(paths=paths_of(own), classes=tuple(dict.fromkeys(names)))
 
 
-def _structure(change: TreeChange | FieldChange, paths: tuple[str, ...]) -> Advice:
-    """What to do if a container is of another type, or one of its fields is gone."""
-    sides = (change.old, change.new) if isinstance(change, TreeChange) else ((), ())
-    nodes = [side[0] if side and isinstance(side[0], Node) else None for side in sides]
-    kinds = [None if node is None else node.type for node in nodes]
-    if "None" in kinds and None in kinds:  # the other side is an array, or nothing
-        leaf = next((side[0] for side in sides if side and isinstance(side[0], Leaf)), None)
-        number = leaf is not None and bool(leaf.weak_type) and not leaf.shape
-        return OneStructure(paths=paths, way="none", number=number, proof=Proof.MEANING)
-    old, new = (None if kind is None else type_name(kind) for kind in kinds)
-    two = (old, new) if old is not None and new is not None and old != new else None
-    return OneStructure(paths=paths, way="nodes", containers=two, proof=Proof.MEANING)
-
-
-def tree_structure(evidence: Evidence) -> Advice:
-    """What to do if the pytree structure of the arguments or its static data differ."""
-    own = [c for c in evidence.changes if isinstance(c, TreeChange | FieldChange)]
-    if (once := _define_once(own)) is not None:
-        return once
-    explaining = _explaining(own, evidence) if _differs(evidence) else own
-    advised = _tree_structure(explaining, evidence)
-    known = (*advised.paths, *(path for path, _ in advised.others))
-    rest = [
-        (path, REUSED if looks_equal(change) else "static_data")
-        for change in own
-        for path in _paths([change])
-        if not is_about(path, known)
-    ]
-    return advised.changed(others=(*advised.others, *rest)) if rest else advised
-
-
-def _explaining(own: list[_Change], evidence: Evidence) -> list[_Change]:
+def explaining(own: list[_Change], evidence: Evidence) -> list[_Change]:
     """Those of the changes that may be why the program differs.
 
     Not an object that looks as before beside one that does not, nor a number that is in no
@@ -347,45 +311,3 @@ def _explaining(own: list[_Change], evidence: Evidence) -> list[_Change]:
     numeric = [one for one in other if is_numeric(one)]
     found = [one for one in numeric if numbers(one) in program.constants]
     return [one for one in other if one in found or one not in numeric] if found else other
-
-
-def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> Advice:
-    first = own[0]
-    paths = _paths([first])
-    if not isinstance(first, FieldChange) or first.new is None:
-        return _structure(first, paths)
-    equal = _paths([change for change in own if looks_equal(change)])
-    if equal and _differs_by(own[0], evidence):
-        unsure = _may_be_equal(evidence)
-        return PassHeld(paths=equal, alike=True, unsure=unsure, proof=Proof.MEANING)
-    is_same = _is_same_program(evidence)
-    if not equal and is_same and (held_functions(first) or looks_the_same(first)):
-        equal = paths  # one object suits both, whatever else it holds
-    if equal:
-        return ReuseObject(paths=equal, in_tree=True, proof=_same_program(evidence))
-    if is_function(first) and (parts := field_changes(first)):
-        return _holds_other(paths, parts)
-    if is_function(first) and _differs_by(first, evidence) and not is_another_function(first):
-        held, unsure = fields_of_function(first), _may_be_equal(evidence)
-        return PassHeld(paths=paths, held=held, unsure=unsure, proof=Proof.MEANING)
-    fields = [change for change in own if isinstance(change, FieldChange)]
-    if (unused := _unused(evidence, fields, in_tree=True)) is not None:
-        return unused
-    parts = field_changes(first) or (first,)
-    kind = None if evidence.program is None else evidence.program.kind
-    carried = evidence.program is not None and evidence.program.carries_others
-    if carried and evidence.program is not None and evidence.program.returns_others:
-        return FewValues(paths=_paths(parts), why="carried", proof=Proof.MEANING)
-    if carried and kind == "constants-only" and all(map(is_numeric, parts)):
-        return ToArray(paths=_paths(parts), in_tree=True, carried=True, proof=Proof.MEANING)
-    if carried or kind in ("different", "repeated", "shapes-only"):
-        # Other sizes make other programs, too.
-        way = "unknown" if OF_TYPES & {*evidence.components} and not carried else "program"
-        return OneStructure(paths=_paths(parts), way=way, proof=Proof.MEANING)
-    if all(map(is_numeric, parts)) and all(
-        type_.startswith("optax.") for type_ in types_of(first)
-    ):
-        return InjectHyperparams(paths=_paths(parts), holder=first.path or "")
-    if all(map(is_numeric, parts)):
-        return ToArray(paths=_paths(parts), in_tree=True)
-    return OneStructure(paths=_paths(parts), way="data", proof=Proof.MEANING)

@@ -885,3 +885,33 @@ def test_a_flag_is_no_count_of_a_loop(judge_all: JudgeAll) -> None:
 
     _, (*_, last) = judge_all(program)
     assert isinstance(last.fix, BranchInProgram)
+
+
+def test_an_object_over_functions_with_other_numbers_is_not_told_to_be_created_once(
+    judge_all: JudgeAll,
+) -> None:
+    class Trained(eqx.Module):
+        w: Any
+        opt: Any = eqx.field(static=True)
+
+    @jax.jit
+    def improved(state: Trained, x: Any) -> Trained:
+        given = jax.grad(lambda w: ((w * x) ** 2).sum())(state.w)
+        changed, _ = state.opt.update(given, state.opt.init(state.w))
+        return Trained(optax.apply_updates(state.w, changed), state.opt)
+
+    @jax.jit
+    def measured(state: Trained, x: Any) -> Any:
+        return (state.w * x).sum()
+
+    def program() -> None:
+        w = ones
+        for rate in (0.1, 0.01):
+            state = improved(Trained(w, optax.sgd(rate)), ones)
+            measured(state, ones)
+            w = state.w
+
+    _, verdicts = judge_all(program)
+    (last,) = _again(verdicts, "measured")
+    assert isinstance(last.fix, LeaveOutValue)
+    assert (last.fix.passing, last.fix.read_by) == ("state", ("improved",))

@@ -25,6 +25,9 @@ class LeaveOutValue(Advice):
     """Other functions that depend on them, so that the class has to compare them."""
     may_read: tuple[str, ...] = ()
     """Other functions whose programs differ where they and something else changed."""
+    passing: str = ""
+    """The argument to do without: it holds objects over functions, of which no comparison can
+    leave out a field."""
     read_with: tuple[str, ...] = ()
     """What is another in calls of the same function that do depend on them."""
     seen_with: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from functools import partial
 
 from retrace.model import Component
 from retrace.model.parts import OF_ARGUMENTS
-from retrace.reason import arrays, settings, statics, values
+from retrace.reason import arrays, settings, statics, trees, values
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
 from retrace.reason.rules import in_key
@@ -70,5 +70,5 @@ CALL_SIGNATURE_CHANGED = Card(
 TREE_STRUCTURE_CHANGED = Card(
     components=(Component.TREE,),
     avoidable=_if_all_look_equal,
-    advice=statics.tree_structure,
+    advice=trees.tree_structure,
 )
