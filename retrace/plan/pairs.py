@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 
+from retrace.compare.programs import compare
 from retrace.model import Function, Listing
 from retrace.model.parts import OF_CONTEXT
 from retrace.model.row import Row
@@ -37,8 +38,7 @@ def program_pairs(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple
     alone: list[tuple[Traced, Traced]] = []
     # A program for a single row may look different: nothing to broadcast or reduce over.
     for row in sorted(range(len(values)), key=lambda row: axis.sizes.get(values[row], 0) <= 1):
-        program = axis.history.rows[row].miss.program
-        listing = None if program is None else listings.get(program.listing or "")
+        program, listing = axis.history.rows[row].miss.program, _program(axis, row, listings)
         if listing is None:
             continue
         # The contents of a captured device array are unknown.
@@ -53,6 +53,42 @@ def program_pairs(axis: Axis, listings: Mapping[str, Listing]) -> Iterator[tuple
         elif values[first.row] != values[row]:
             alone.append((first, traced))
     yield from (pair for pair in alone if values[pair[1].row] not in paired)
+
+
+def covers_all(axis: Axis, rows: Collection[int], listings: Mapping[str, Listing]) -> bool:
+    """Whether programs of all calls with the axis do what these rows' do, for all that is known.
+
+    A call with another flag or structure takes another way through Python. If it came in one size
+    only, nothing shows what its program does with padding.
+    """
+    beside = [one for one in axis.history.columns if one.family in _BRANCHED]
+    known: dict[Hashable, int] = {}
+    for row in rows:
+        known.setdefault(tuple(column.values[row] for column in beside), row)
+    shown = [_program(axis, row, listings) for row in known.values()][:_MAX_BRANCHES]
+    for row in axis.rows:
+        branch = tuple(column.values[row] for column in beside)
+        if branch in known:
+            continue
+        if len(known) > _MAX_BRANCHES:
+            return False
+        known[branch] = row
+        own = _program(axis, row, listings)
+        if own is None or not any(
+            one is not None and compare(one, own, listings).kind in _SAME_WAY for one in shown
+        ):
+            return False
+    return True
+
+
+_BRANCHED = (*VALUES, "tree", "signature")
+_SAME_WAY = ("identical", "constants-only", "shapes-only")
+_MAX_BRANCHES = 16
+
+
+def _program(axis: Axis, row: int, listings: Mapping[str, Listing]) -> Listing | None:
+    program = axis.history.rows[row].miss.program
+    return None if program is None else listings.get(program.listing or "")
 
 
 def differ_besides(axis: Axis, before: Traced, after: Traced) -> bool:

@@ -30,7 +30,7 @@ from retrace.plan.data import Data
 from retrace.plan.flops import Flops, JointFlops, counted
 from retrace.plan.history import Column, History
 from retrace.plan.joint import cost
-from retrace.plan.pairs import differ_besides, program_pairs
+from retrace.plan.pairs import covers_all, differ_besides, program_pairs
 from retrace.plan.replay import Mapped
 from retrace.plan.sizes import Curve, covering, curve, powers_of_two, recommended
 from retrace.plan.step import Meant, Pairs, Sizes
@@ -354,13 +354,14 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
         called = any(not verdict.miss.nested for verdict in axis.history.rows)
         lengths = {axis.history.sizes(part) for part in axis.column.parts if part.axis >= 0}
         seen: set[tuple[int, ...]] = set()
-        pairs = 0
+        pairs, shown = 0, set[int]()
         for before, after in islice(program_pairs(axis, listings), _MAX_ROWS):
             # Of several axes, a pair shows only those whose sizes differ.
             differ = {one for one in lengths if one[before.row] != one[after.row]}
             if pairs >= _MAX_PAIRS and differ <= seen:
                 continue
             pairs, seen = pairs + 1, seen | differ
+            shown |= {before.row, after.row}
             own = along(before.listing, after.listing, listings, stable=stable)
             if differ_besides(axis, before, after):
                 own = own.beside_others()
@@ -369,6 +370,6 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
                     returned=False, counts=False, whole=own.whole and not own.counts
                 )
             found = found.union(own)
-        if not pairs or seen != lengths:
+        if not pairs or seen != lengths or not covers_all(axis, shown, listings):
             found = found.union(UNKNOWN)
     return found

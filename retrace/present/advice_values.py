@@ -102,8 +102,9 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "are trip counts of JAX loops" if many else "is the trip count of a JAX loop"
             )
             return (
-                f"{who} {is_count}: `jax.lax.fori_loop` and `jax.lax.while_loop` accept one that is not static (but then without "
-                f"reverse-mode gradients); otherwise keep {it} to a few values"
+                f"{who} {is_count}: `jax.lax.fori_loop` and `jax.lax.while_loop` accept one that "
+                "is not static (but then without reverse-mode gradients); otherwise keep "
+                f"{it} to a few values"
             ) + ("; pass it as one type" if one_type else "")
         case model.LoopInProgram(seen=seen, one_type=one_type):
             is_said = "is unrolled" if seen else "would be unrolled"

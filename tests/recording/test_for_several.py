@@ -915,3 +915,30 @@ def test_an_object_over_functions_with_other_numbers_is_not_told_to_be_created_o
     (last,) = _again(verdicts, "measured")
     assert isinstance(last.fix, LeaveOutValue)
     assert (last.fix.passing, last.fix.read_by) == ("state", ("improved",))
+
+
+def test_padding_is_asked_about_where_calls_with_another_flag_came_in_one_size(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames="normal")
+    def features(x: Any, normal: bool) -> Any:
+        return jnp.tanh(x - x.mean(0)) if normal else jnp.tanh(x)
+
+    @partial(jax.jit, static_argnames="rate")
+    def scaled(y: Any, rate: float) -> Any:
+        return jnp.tanh(y) * rate
+
+    def program() -> None:
+        for size, normal, rate in ((3, False, 0.1), (3, True, 0.2), (5, False, 0.1)):
+            features(np.ones((size, 2), np.float32), normal=normal)
+            scaled(np.ones((2 * size + 1, 2), np.float32), rate=rate)
+
+    recording, verdicts = judge_all(program)
+    sure = {
+        name: one.sure
+        for one in plan(recording, verdicts).steps
+        for name in one.functions
+        if "one size" in title(one.proposal)
+    }
+    # Another number does not lead through other lines.
+    assert sure == {"features": "ask", "scaled": "likely"}
