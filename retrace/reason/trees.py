@@ -131,5 +131,8 @@ def _fields_over_functions(own: Sequence[Change]) -> list[Change]:
 
     One object for both would hold the fields of one, and no `==` by value makes them equal.
     """
-    fields = [field_changes(one, whole=False) if held_functions(one) else () for one in own]
+    fields = [
+        field_changes(one, whole=False) if held_functions(one) and not looks_the_same(one) else ()
+        for one in own
+    ]
     return [part for found in fields for part in found] if all(fields) else []
