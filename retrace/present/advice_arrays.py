@@ -230,7 +230,7 @@ def _weak_array(advice: model.CastNumber, who: str) -> str:
 def _one_dtype(advice: model.OneDtype, who: str, it: str) -> str:
     dtypes, many = advice.dtypes, it == "them"
     asks = advice.proof is Proof.MEANING
-    both = f": {_of_dtypes(dtypes)}" if dtypes else ""
+    both = f": {_of_dtypes(dtypes, asks=asks)}" if dtypes else ""
     each = f"each of {who}" if many and not dtypes else who
     text = f"give {each} one dtype at every call{both}"
     if "bool" in dtypes and len(dtypes) > 1 and asks:
@@ -251,13 +251,16 @@ def _typed(dtype: str, has_axes: bool) -> str:
     return f"`np.{dtype}(value)`" if dtype in _NUMPY else f"`np.asarray(value, jnp.{dtype})`"
 
 
-def _of_dtypes(dtypes: tuple[str, ...]) -> str:
-    """Which of several dtypes to give: not one that would cut off fractions of the others."""
+def _of_dtypes(dtypes: tuple[str, ...], *, asks: bool) -> str:
+    """Which of several dtypes to give: not one that would cut off fractions of the others.
+
+    If all calls compute with the same dtypes, it is the one in which no value is rounded.
+    """
     if kept := _fractional(dtypes):
         which = kept[0] if len(kept) == 1 else f"one of {listed(kept)}"
         whole = [one for one in dtypes if one not in kept]
         return f"{which}, not {listed(whole)}, which would cut fractions off"
-    if (widest := _widest(dtypes)) is not None:
+    if (widest := _widest(dtypes) or (None if asks else _most_exact(dtypes))) is not None:
         others = [one for one in dtypes if one != widest]
         return f"{widest}, not {listed(others)}, which cannot hold every {widest}"
     if len(dtypes) > 2:
@@ -272,6 +275,14 @@ def _widest(dtypes: tuple[str, ...]) -> str | None:
     bits = {one: int(one.lstrip("uint")) for one in dtypes}
     widest = max(dtypes, key=lambda one: bits[one])
     return widest if all(bits[one] < bits[widest] for one in dtypes if one != widest) else None
+
+
+def _most_exact(dtypes: tuple[str, ...]) -> str | None:
+    """The floats that hold all of the others, if these are floats of several widths."""
+    bits = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
+    if not bits.keys() >= {*dtypes} or {"float16", "bfloat16"} <= {*dtypes}:
+        return None
+    return max(dtypes, key=lambda one: bits[one])
 
 
 def _fractional(dtypes: tuple[str, ...]) -> list[str]:
