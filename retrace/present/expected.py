@@ -13,7 +13,7 @@ from retrace.present.plan_json import amount_json
 from retrace.present.plan_titles import title
 from retrace.present.runs_rows import Row, Section
 from retrace.present.view import View
-from retrace.present.words import clean, count, listed, place, seconds
+from retrace.present.words import clean, count, listed, names, place, seconds
 from retrace.runs.expected import Expected
 
 _MAX_LISTED = 6
@@ -32,7 +32,7 @@ def section(found: Expected, old: View, new: View) -> Section:
         text += ", and the programs of newly jitted functions"
     rows.append(Row("promised", (text,)))
     rows.append(Row("now", (_amount(found.actual),)))
-    if found.still and not found.came_true:
+    if found.still and not found.came_true and not found.varying:
         # A plan may promise a range: misses left within that range need no explanation.
         names = [old.label(old.by_id[name].miss) for name in found.still]
         rows.append(Row("still there", (listed(names, _MAX_LISTED),)))
@@ -71,6 +71,13 @@ def _verdict(found: Expected) -> str:
         )
     if found.is_nothing and found.is_unchanged and not found.new:
         return f"{what} alone promised nothing: it saves calls together with those before it"
+    if found.varying:
+        family, _ = found.varying[0]
+        paths = [path for part, path in found.varying if part == family]
+        still = "still change" if len(paths) > 1 else "still changes"
+        return (
+            f"{what} did not come true: the {family.replace('_', ' ')} of {names(paths)} {still}"
+        )
     if found.is_unchanged and not found.new:
         return f"{what} did not come true: every miss it is about is still there"
     if found.new and _is_kept(found):

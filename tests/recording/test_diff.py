@@ -537,3 +537,30 @@ def test_a_step_that_may_save_nothing_and_was_not_taken_did_not_come_true(
     assert found.promised.eager.high == found.actual.eager.high
     assert not found.came_true
     assert retrace("diff", old, old, "--expect", "1")[0] == 1
+
+
+TWO_WEAK = """
+import jax, numpy as np
+@jax.jit
+def step(x, lr, mom):
+    return x - lr * x + mom * x
+x, lr, mom = np.ones(3, np.float32), 0.1, 0.9
+for t in range(9):
+    if t == 3: lr = np.float32(0.05)
+    if t == 6: mom = np.float32(0.8)
+    x = step(x, lr, mom)
+"""
+
+
+def test_of_two_steps_only_the_one_that_was_applied_came_true(folder: Path) -> None:
+    """Which of two calls that now share a program is left says nothing."""
+    old = written(folder, "two-weak", TWO_WEAK)
+    for applied in ("lr", "mom"):
+        line = "for t in range(9):\n"
+        mended = TWO_WEAK.replace(line, f"{applied} = np.float32({applied})\n{line}")
+        found = held(old, written(folder, f"strong-{applied}", mended))
+        both = [expected(found, number) for number in ("1", "2")]
+        named = {one.steps[0].proposal.changes[0].paths[0]: one for one in both}
+        assert {name for name, one in named.items() if one.came_true} == {applied}
+        (other,) = {*named} - {applied}
+        assert named[other].varying == (("weak_type", other),)
