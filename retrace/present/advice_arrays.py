@@ -139,6 +139,8 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case model.PlaceFirst(later=True):
             return f"place {who} at this call where other calls have {it} ({_PLACED})"
+        case model.PlaceFirst(always=True):
+            return f"place {who} at every call where other calls have {it} ({_PLACED})"
         case model.PlaceFirst():
             they = "they" if many else "it"
             return f"before the first call, place {who} where {they} will be later ({_PLACED})"

@@ -249,7 +249,7 @@ def _to_array(advice: Advice) -> str:
 
 
 def _placed(change: Change, advice: Advice) -> str:
-    if isinstance(advice, model.PlaceFirst) and advice.later:
+    if isinstance(advice, model.PlaceFirst) and (advice.later or advice.always):
         it = "it" if len(change.paths) == 1 else "them"
         return f"place {_what(change)} where other calls have {it}"
     return f"place {_what(change)} before the first call"

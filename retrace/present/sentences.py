@@ -19,7 +19,7 @@ def pattern(found: Pattern) -> str:
             )
         case Pattern.PLACED_LATER:
             return (
-                "placed later: inputs were uncommitted on the first call and committed afterwards"
+                "placed later: inputs were uncommitted in one call and committed in a later one"
             )
         case Pattern.EQUAL_BUT_NOT_THE_SAME:
             return "same contents, different object"

@@ -26,9 +26,11 @@ from retrace.model.advice import (
     LeaveOutValue,
     LoopInProgram,
     OneCallStyle,
+    OneMesh,
     OneStructure,
     OneType,
     PassTraced,
+    PlaceFirst,
     Proof,
     ToArgument,
     ToArray,
@@ -85,6 +87,7 @@ def agree(history: list[Verdict]) -> None:
         _keep_optional,
         ask_for_kept,
         _read_too,
+        _place_alike,
     )
     for rule in rules:
         rule(history)
@@ -317,6 +320,27 @@ def _read_too(history: list[Verdict]) -> None:
         if own is not None and (names := found.get((type(own), own.paths))):
             proof = Proof.MEANING if any(names.values()) else own.proof
             replace_advice(history, index, own.changed(read_too=tuple(names), proof=proof))
+
+
+def _place_alike(history: list[Verdict]) -> None:
+    """Arrays that some calls place on another mesh, or that were placed and are not any more."""
+    meshes = {path for one in advice_of_kind(history, OneMesh) for path in one.paths}
+    asked = {path for one in advice_of_kind(history, PlaceFirst) for path in one.paths}
+    placed: dict[str, int] = {}
+    for verdict in history if asked else ():
+        for leaf in verdict.miss.key.leaves:
+            if leaf.committed and leaf.path in asked:
+                placed.setdefault(leaf.path, verdict.miss.number)
+    for index, verdict in enumerate(history):
+        own, near = verdict.fix, verdict.nearest
+        if not isinstance(own, PlaceFirst) or near is None:
+            continue
+        if not meshes.isdisjoint(own.paths):
+            replace_advice(history, index, OneMesh(paths=own.paths, others=own.others))
+        elif not own.later and any(
+            placed.get(one, near.number) < near.number for one in own.paths
+        ):
+            replace_advice(history, index, own.changed(always=True))
 
 
 def _keep_optional(history: list[Verdict]) -> None:

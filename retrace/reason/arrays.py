@@ -178,14 +178,20 @@ def sharding(evidence: Evidence) -> Advice:
     if evidence.nearest is not None and evidence.nearest.ahead and not evidence.miss.ahead:
         return LowerWithSharding(paths=names)
     moved = [change for change in own if change.old.sharding != change.new.sharding]
-    sides = [side.sharding or "" for change in moved for side in (change.old, change.new)]
-    meshes = [_MESH.search(side) for side in sides] if len(moved) == len(own) else [None]
-    if all(meshes) and len({found[0] for found in meshes if found}) > 1:
-        return OneMesh(paths=names)
+    remeshed = [change for change in moved if _is_on_another_mesh(change)]
+    if remeshed:
+        rest = tuple((change.path, "sharding") for change in own if change not in remeshed)
+        return OneMesh(paths=_paths(remeshed), others=rest)
     if own and moved == own and all(map(_is_on_other_devices, own)):
         return OneSharding(paths=names, proof=Proof.MEANING)
     later = bool(own) and all(one.old.committed and not one.new.committed for one in own)
     return PlaceFirst(paths=names, later=later)
+
+
+def _is_on_another_mesh(change: ShardingChange) -> bool:
+    found = [_MESH.search(side.sharding or "") for side in (change.old, change.new)]
+    old, new = (one and one[0] for one in found)
+    return old is not None and new is not None and old != new
 
 
 def _is_on_other_devices(change: ShardingChange) -> bool:

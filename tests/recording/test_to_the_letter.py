@@ -32,6 +32,7 @@ from retrace.model.advice import (
     JitOnce,
     LeaveOutValue,
     OneKeyType,
+    OneMesh,
     OneSharding,
     OneStructure,
     OneType,
@@ -602,3 +603,38 @@ def test_a_number_with_a_program_of_its_own_is_not_passed(judge_all: JudgeAll) -
     recording, verdicts = judge_all(lambda: [step(ones, n=n) for n in (1.5, 2.5, 5.0)])
     (passed, *_) = plan(recording, _of(verdicts, "<lambda>")).steps
     assert passed.gone.calls.low == passed.gone.calls.high == 1
+
+
+_MESHES = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+@jax.jit
+def predict(w, x):
+    return w * x
+
+x = np.ones(4, np.float32)
+first, second = (Mesh(np.array(jax.devices()), name) for name in ("a", "b"))
+on = [NamedSharding(mesh, P()) for mesh in (first, second)]
+rows = jax.device_put(x, on[0])
+predict(x, rows)
+predict(jax.device_put(x, on[0]), rows)
+predict(jax.device_put(x, on[1]), x)
+predict(jax.device_put(x, on[1]), jax.device_put(x, on[1]))
+"""
+
+
+def test_arrays_on_another_mesh_are_placed_on_one_from_the_first_call(tmp_path: Path) -> None:
+    script = tmp_path / "meshes.py"
+    script.write_text(_MESHES)
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    out = tmp_path / "recorded"
+    done = retrace("run", "-q", "--out", out, script, cwd=tmp_path, **flags)
+    assert done.returncode == 0, done.stderr
+    _, placed, other, back = [one.fix for one in _of(judge(read([out])), "predict")]
+    assert isinstance(placed, OneMesh)
+    assert isinstance(other, OneMesh)
+    assert placed.paths == other.paths == ("w",)
+    # It was placed in earlier calls, and not in the one before.
+    assert isinstance(back, PlaceFirst)
+    assert (back.paths, back.always) == (("x",), True)

@@ -158,3 +158,5 @@ class PlaceFirst(Advice):
     code = "place-first"
     later: bool = False
     """Whether the first call had them placed, and a later one has not."""
+    always: bool = False
+    """Whether calls before the earlier one had them placed, too."""
