@@ -94,13 +94,17 @@ def _leaf_text(old: Leaf | None, new: Leaf, compared: bool) -> str:
     if old is None:
         return f"absent -> {_described(new)}"
     if array(old) == array(new):
-        return f"{_described(old)} -> {_placed(new)}"
+        return f"{array(old)} {_placed(old) or _OPEN} -> {_placed(new) or _OPEN}"
     after = (
         _described(new)
         if _placed(old) != _placed(new)
         else f"{array(new)} {_placed(new)}".rstrip()
     )
     return f"{array(old)} -> {after}"
+
+
+_OPEN = "uncommitted"
+"""What stands in place of nothing, for an array without a sharding of its own."""
 
 
 def _described(leaf: Leaf) -> str:

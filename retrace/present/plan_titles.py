@@ -92,6 +92,8 @@ def _title(change: Change, proposal: Proposal) -> str:
         return f"{text} for {few_names(tuple(arguments))} ({len(pairs.seen)} seen)"
     for kind, words in _BY_ADVICE:
         if isinstance(proposal.advice, kind) and change.family in _SHOWN_BY_ADVICE:
+            if change.family in _OF_ARRAYS and not _is_about(proposal.advice, change):
+                break
             return words(change, proposal.advice)
     if change.family == "function":
         return _function(change, proposal.advice)
@@ -104,6 +106,15 @@ def _title(change: Change, proposal: Proposal) -> str:
         return f"define {few_names(body.bodies)} once, outside"
     words_of = _TITLES.get(change.family)
     return change.family if words_of is None else words_of(change)
+
+
+_OF_ARRAYS = ("dtype", "sharding", "weak_type")
+
+
+def _is_about(advice: Advice, change: Change) -> bool:
+    """Whether the advice names an array that changed, or gives no names at all."""
+    roots = {root(path) for path in advice.paths}
+    return not roots or any(root(path) in roots for path in change.paths)
 
 
 def _sized(sizes: Sizes) -> str:

@@ -88,6 +88,7 @@ def agree(history: list[Verdict]) -> None:
         ask_for_kept,
         _read_too,
         _place_alike,
+        _name_alike,
     )
     for rule in rules:
         rule(history)
@@ -320,6 +321,16 @@ def _read_too(history: list[Verdict]) -> None:
         if own is not None and (names := found.get((type(own), own.paths))):
             proof = Proof.MEANING if any(names.values()) else own.proof
             replace_advice(history, index, own.changed(read_too=tuple(names), proof=proof))
+
+
+def _name_alike(history: list[Verdict]) -> None:
+    """What is told about the same arguments names them in one order."""
+    first: dict[tuple[type[Advice], frozenset[str]], tuple[str, ...]] = {}
+    for index, verdict in enumerate(history):
+        if (own := verdict.fix) is not None and len(own.paths) > 1:
+            paths = first.setdefault((type(own), frozenset(own.paths)), own.paths)
+            if paths != own.paths:
+                history[index] = replace(verdict, fix=own.changed(paths=paths))
 
 
 def _place_alike(history: list[Verdict]) -> None:

@@ -942,3 +942,38 @@ def test_padding_is_asked_about_where_calls_with_another_flag_came_in_one_size(
     }
     # Another number does not lead through other lines.
     assert sure == {"features": "ask", "scaled": "likely"}
+
+
+def test_calls_that_pass_the_same_are_told_so_in_one_order(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnums=0)
+    def filtered(model: Any, x: Any) -> Any:
+        return x * model.r + model.q
+
+    class Model(NamedTuple):
+        r: float
+        q: float
+
+    def program() -> None:
+        for r, q in ((0.5, 0.1), (1.0, 0.1), (1.0, 0.2)):
+            filtered(Model(r, q), ones)
+
+    _, verdicts = judge_all(program)
+    found = {one.fix.paths for one in _again(verdicts, "filtered") if one.fix is not None}
+    assert found == {("model.r", "model.q")}
+
+
+def test_a_number_beside_a_new_function_is_no_object_in_a_title(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="kernel")
+    def fitted(x: Any, scale: Any, kernel: Any) -> Any:
+        return kernel(x) * scale
+
+    def make() -> Any:
+        return lambda x: x + 1
+
+    def program() -> None:
+        fitted(ones, 2.0, kernel=make())
+        fitted(ones, np.float32(2), kernel=make())
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert title(step.proposal).startswith("one object for `kernel` and give `scale` a dtype")

@@ -638,3 +638,5 @@ def test_arrays_on_another_mesh_are_placed_on_one_from_the_first_call(tmp_path: 
     # It was placed in earlier calls, and not in the one before.
     assert isinstance(back, PlaceFirst)
     assert (back.paths, back.always) == (("x",), True)
+    shown = retrace("show", "predict #3", out, cwd=tmp_path)
+    assert "P()), committed -> uncommitted" in " ".join(shown.stdout.split())
