@@ -39,7 +39,9 @@ def _static(history: History) -> frozenset[str]:
     found: set[str] = set()
     for row in history.rows:
         match row.fix:
-            case JitAndPass(static=names) | JitForEach(by_value=True, paths=names):
+            case JitForEach(by_value=True, paths=paths, static=names):
+                found.update((*paths, *names))
+            case JitAndPass(static=names) | JitForEach(static=names):
                 found.update(names)
             case _:
                 pass

@@ -26,13 +26,13 @@ from retrace.model.advice import (
     SkipEmpty,
 )
 from retrace.model.change import resized
-from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.evidence import Evidence, grown, paths, same_but_scope
+from retrace.reason.program import HELD
 from retrace.reason.traits import is_mapped, partial_batch, stands_for_none
 from retrace.reason.weak import keeps_types
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
-_IN_OPERATIONS = OF_ARGUMENTS | {Component.DTYPE, Component.WEAK_TYPE, Component.TREE}
+_IN_OPERATIONS = HELD | {Component.DTYPE, Component.WEAK_TYPE, Component.TREE}
 _ONE_DEVICE = "SingleDevice("
 
 

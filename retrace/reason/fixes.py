@@ -30,7 +30,14 @@ from retrace.model.advice import (
     TripsInProgram,
 )
 from retrace.reason.cards import card
-from retrace.reason.evidence import OF_VALUES, Evidence, is_function, package_of, paths
+from retrace.reason.evidence import (
+    OF_VALUES,
+    Evidence,
+    is_function,
+    is_of_other_code,
+    package_of,
+    paths,
+)
 from retrace.reason.held import Held, is_in
 from retrace.reason.precedence import others
 from retrace.reason.schedules import injects, scheduled
@@ -134,8 +141,11 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
         return advised
     held = Held(evidence.changes)
     other = [name for name in held.names if name not in held.alike]
-    calling = tuple(name for name in other if is_function(held.parts[name]))
-    holding = tuple(name for name in other if name not in calling)
+    functions = [name for name in other if is_function(held.parts[name])]
+    # Another function is kept apart: what one of other code holds is not all that differs.
+    kept = tuple(name for name in functions if is_of_other_code(held.parts[name]))
+    calling = tuple(name for name in functions if name not in kept)
+    holding = tuple(name for name in other if name not in functions)
     found = advised.changed(remade=miss.function.name, holding=holding, calling=calling)
     if evidence.nearest is None:
         return found
@@ -143,7 +153,7 @@ def _fix(cause: Cause, evidence: Evidence) -> Advice | None:
         return found.changed(another=of, proof=Proof.MEANING)
     read = read_changes(evidence.nearest.function, miss.function)
     reads = [str(one.path) for one in read]
-    reading = tuple(path for path in reads if not is_in(path, held.names))
+    reading = (*kept, *(path for path in reads if not is_in(path, held.names)))
     return found.changed(reading=reading, proof=Proof.MEANING) if reading else found
 
 

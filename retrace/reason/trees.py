@@ -101,7 +101,7 @@ def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> 
         return ToArray(paths=paths_of(parts), in_tree=True, carried=True, proof=Proof.MEANING)
     if carried or kind in ("different", "repeated", "shapes-only"):
         # Other sizes make other programs, too.
-        way = "unknown" if OF_TYPES & {*evidence.components} and not carried else "program"
+        way = "unknown" if OF_TYPES & {*evidence.components} else "program"
         return OneStructure(paths=paths_of(parts), way=way, proof=Proof.MEANING)
     if all(map(is_numeric, parts)) and all(
         type_.startswith("optax.") for type_ in types_of(first)

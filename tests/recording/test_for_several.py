@@ -27,6 +27,7 @@ from retrace.model.advice import (
     JitForEach,
     LeaveOutValue,
     OneStructure,
+    PadShape,
     PassHeld,
     Proof,
     ReuseObject,
@@ -977,3 +978,43 @@ def test_a_number_beside_a_new_function_is_no_object_in_a_title(judge_all: Judge
     recording, verdicts = judge_all(program)
     (step,) = plan(recording, verdicts).steps
     assert title(step.proposal).startswith("one object for `kernel` and give `scale` a dtype")
+
+
+def test_another_function_in_a_closure_is_kept_apart_and_no_size_decides(
+    judge_all: JudgeAll,
+) -> None:
+    def layer(x: Any, act: Any, by: float) -> Any:
+        return act(x) * by
+
+    def program() -> None:
+        for act, by, size in ((jnp.tanh, 1.0, 3), (jax.nn.softplus, 2.0, 4)):
+            jax.jit(partial(layer, act=act, by=by))(np.ones(size, np.float32))
+
+    _, verdicts = judge_all(program)
+    (last,) = _again(verdicts, "layer")
+    assert isinstance(last.fix, PadShape)
+    assert not last.fix.written
+    assert (last.fix.reading, last.fix.holding, last.fix.calling) == (("act",), ("by",), ())
+
+
+def test_static_values_of_a_function_that_is_kept_for_each_object_save_nothing_for_sure(
+    judge_all: JudgeAll,
+) -> None:
+    def make(rate: float, dtype: Any) -> Any:
+        @jax.jit
+        def dropped(x: Any, key: Any) -> Any:
+            x = x.astype(dtype)
+            return x * jax.random.bernoulli(key, 1 - rate, x.shape) if rate else x
+
+        return dropped
+
+    def program() -> None:
+        for epoch in range(4):
+            dtype = jnp.float32 if epoch < 2 else jnp.bfloat16
+            make(0.1 * epoch, dtype)(ones, jax.random.key(epoch))
+
+    recording, verdicts = judge_all(program)
+    (step,) = [one for one in plan(recording, verdicts).steps if "dropped" in one.functions]
+    assert isinstance(step.proposal.advice, JitForEach)
+    assert step.proposal.advice.static == ("rate",)
+    assert step.gone.calls.low == 0
