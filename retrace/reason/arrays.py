@@ -82,8 +82,10 @@ def shape(evidence: Evidence) -> Advice | None:
     written = differs and not evidence.components & _IN_OPERATIONS
     if partial_batch(miss, evidence.nearest, evidence.changes) and not differs:
         return PadBatch(paths=names)
-    if any(len(old) != len(new) for old, new in own.sides):
-        return OneRank(paths=names, start=_start(evidence, names), proof=Proof.MEANING)
+    if ranked := own.ranked:
+        rest = tuple((name, Component.SHAPE.value) for name in names if name not in ranked)
+        start = _start(evidence, ranked)
+        return OneRank(paths=ranked, others=rest, start=start, proof=Proof.MEANING)
     if sure or own.are_kernels():
         if not sure and own.are_handed_back():
             return AnotherModel(paths=names, proof=Proof.MEANING)

@@ -35,6 +35,11 @@ class Resized:
         self.sides = changes.sides
 
     @cached_property
+    def ranked(self) -> tuple[str, ...]:
+        """Those that have another number of axes."""
+        return tuple([path for path, old, new in self._shapes if len(old) != len(new)])
+
+    @cached_property
     def are_unused(self) -> bool:
         """Whether only arrays changed that the program does not use, not even for their sizes."""
         if self._program is None or self._listings is None:

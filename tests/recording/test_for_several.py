@@ -26,6 +26,7 @@ from retrace.model.advice import (
     JitAndPass,
     JitForEach,
     LeaveOutValue,
+    OneRank,
     OneStructure,
     PadShape,
     PassHeld,
@@ -1018,3 +1019,17 @@ def test_static_values_of_a_function_that_is_kept_for_each_object_save_nothing_f
     assert isinstance(step.proposal.advice, JitForEach)
     assert step.proposal.advice.static == ("rate",)
     assert step.gone.calls.low == 0
+
+
+def test_only_what_has_another_number_of_axes_is_told_to_have_one(judge_all: JudgeAll) -> None:
+    @jax.jit
+    def scaled(x: Any, by: Any) -> Any:
+        return x * by.sum()
+
+    def program() -> None:
+        scaled(np.ones((3, 2), np.float32), np.ones(2, np.float32))
+        scaled(np.ones((4, 2), np.float32), np.ones((2, 2), np.float32))
+
+    _, (*_, last) = judge_all(program)
+    assert isinstance(last.fix, OneRank)
+    assert (last.fix.paths, last.fix.others) == (("by",), (("x", "shape"),))
