@@ -117,12 +117,27 @@ def alone(what: str, call: Callable[[], object], failed: Callable[[], object]) -
         call: what the thread does.
         failed: called if that was cut short.
     """
-    try:
-        call()
-    except BaseException as error:  # noqa: BLE001 - nobody handles it
+    _, error = outcome(call)
+    if error is not None:
         failed()
         if isinstance(error, Exception) and not interrupts(error):
             send(what, error)
+
+
+def outcome(call: Callable[..., T], *args: Any) -> tuple[T | None, BaseException | None]:
+    """Run code of the user's, or what runs it, where no caller above could handle an error.
+
+    Args:
+        call: what to call.
+        args: its arguments.
+
+    Returns:
+        The result and None, or None and what was raised, whatever class it has.
+    """
+    try:
+        return call(*args), None
+    except BaseException as error:  # noqa: BLE001 - the caller handles it
+        return None, error
 
 
 def ignore(error: Exception) -> None:

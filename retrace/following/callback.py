@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from retrace.capture.background import NAMED, leave_no_trace, let_go
 from retrace.errors import UsageError
-from retrace.failure import alone, contain, say, send
+from retrace.failure import alone, contain, outcome, say, send
 from retrace.following.ended_misses import EndedMisses
 from retrace.inside.explained import ExplainedMiss
 from retrace.inside.live import is_off
@@ -274,14 +274,14 @@ class Following:
         self.handed += 1
 
     def _guarded(self, call: Callable[..., object], *args: object) -> None:
-        try:
-            call(*args)
-        except BaseException as error:  # noqa: BLE001 - the program's error; no caller above us
-            self.failed += 1
-            if self.failed == 1:
-                trace = "".join(traceback.format_exception(error)).rstrip()
-                said = "the on_miss callback raised an error; it will be called again"
-                say(f"retrace: {said}:\n{trace}")
+        _, error = outcome(call, *args)
+        if error is None:
+            return
+        self.failed += 1
+        if self.failed == 1:
+            trace = "".join(traceback.format_exception(error)).rstrip()
+            said = "the on_miss callback raised an error; it will be called again"
+            say(f"retrace: {said}:\n{trace}")
 
     def _report_failure(self, error: Exception) -> None:
         send(_FAILED, error)

@@ -35,16 +35,19 @@ def where_unread(history: History, column: Column) -> Mapped | None:
 
     None if the advice is about all calls. The column tells the calls apart that do and do not.
     """
-    found, asked = Classes(), False
+    if not any(_is_read_elsewhere(verdict.fix, column) for verdict in history.rows):
+        return None
+    found = Classes()
     for row, near in _pairs(history):
         if _is_read_elsewhere(history.rows[row].fix, column):
-            asked = True
             found.join(column.values[near], column.values[row])
-    return tuple(found.of(one) for one in range(max(column.values) + 1)) if asked else None
+    return tuple(found.of(one) for one in range(max(column.values) + 1))
 
 
 def with_branches(history: History, columns: list[Column]) -> list[Column]:
     """Columns in which values that only some calls read are others in the calls that do."""
+    if not any(isinstance(one.fix, LeaveOutValue) and one.fix.read_with for one in history.rows):
+        return columns
     found: list[Column] = []
     for column in columns:
         with_ = {

@@ -34,8 +34,8 @@ def section(found: Expected, old: View, new: View) -> Section:
     rows.append(Row("now", (_amount(found.actual),)))
     if found.still and not found.came_true and not found.varying:
         # A plan may promise a range: misses left within that range need no explanation.
-        names = [old.label(old.by_id[name].miss) for name in found.still]
-        rows.append(Row("still there", (listed(names, _MAX_LISTED),)))
+        labels = [old.label(old.by_id[name].miss) for name in found.still]
+        rows.append(Row("still there", (listed(labels, _MAX_LISTED),)))
     if found.new:
         labels = [f"{new.label(v.miss)} ({v.cause.value})" for v in found.new]
         rows.append(Row("new", (listed(labels, _MAX_LISTED),)))

@@ -347,7 +347,8 @@ def _place_alike(history: list[Verdict]) -> None:
         if not isinstance(own, PlaceFirst) or near is None:
             continue
         if not meshes.isdisjoint(own.paths):
-            replace_advice(history, index, OneMesh(paths=own.paths, others=own.others))
+            known = {name: getattr(own, name) for name in Advice.fields}
+            replace_advice(history, index, OneMesh(**known))
         elif not own.later and any(
             placed.get(one, near.number) < near.number for one in own.paths
         ):

@@ -7,12 +7,12 @@ What Python does not read in one branch it may read in another: `cfg.drop` decid
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from retrace.compare.keys import changes
 from retrace.model import Change, Component, Miss, TreeChange, Verdict
-from retrace.model.advice import LeaveOutValue, Proof, ToArgument
+from retrace.model.advice import Advice, LeaveOutValue, Proof, ToArgument
 from retrace.model.key import Value
 from retrace.reason.asked import replace_advice
 from retrace.reason.evidence import OF_VALUES, types_of, values_of
@@ -20,9 +20,12 @@ from retrace.reason.fields import field_changes, with_fields
 from retrace.reason.held import is_in
 from retrace.reason.traits import looks_the_same
 
-_MAX_CALLS = 100
-"""Of one function: what further calls add is not worth the time."""
+_MAX_CALLS = 1000
+"""Of one function: later ones are told what the last of these with the same advice was."""
 _Values: TypeAlias = frozenset[tuple[str, Hashable]]
+
+
+_Branches: TypeAlias = "dict[_Values, dict[frozenset[Hashable], dict[Hashable, set[str]]]]"
 
 
 class _Call(NamedTuple):
@@ -39,20 +42,35 @@ def keep_read(history: list[Verdict]) -> None:
     if not any(isinstance(one.fix, LeaveOutValue | ToArgument) for one in history):
         return
     calls = {one.miss.id: call for one in history[:_MAX_CALLS] for call in _call(history, one)}
+    branches: dict[tuple[str, ...], _Branches] = {}
+    told: dict[tuple[type[Advice], tuple[str, ...]], Advice] = {}
     for index, verdict in enumerate(history):
         own, call = verdict.fix, calls.get(verdict.miss.id)
-        if call is None or not isinstance(own, LeaveOutValue | ToArgument):
+        if not isinstance(own, LeaveOutValue | ToArgument):
             continue
-        read, unseen = _elsewhere(list(calls.values()), call, own.paths)
-        if isinstance(own, ToArgument):
-            # Only Python needs integers, as lengths.
-            if unseen and own.proof is Proof.CONSTANTS and _is_integer(verdict, own.paths):
-                replace_advice(history, index, own.changed(seen_with=unseen, proof=Proof.MEANING))
-        elif read:
-            proof = Proof.MEANING if own.in_tree else own.proof
-            replace_advice(history, index, own.changed(read_with=read, proof=proof))
-        elif unseen:
-            replace_advice(history, index, own.changed(seen_with=unseen, proof=Proof.MEANING))
+        key = type(own), own.paths
+        if call is not None:
+            if own.paths not in branches:
+                branches[own.paths] = _by_branch(calls.values(), own.paths)
+            told[key] = _held_against(branches[own.paths], call, own, verdict)
+        elif index < _MAX_CALLS or key not in told:
+            continue
+        if told[key] is not own:
+            replace_advice(history, index, told[key])
+
+
+def _held_against(
+    branches: _Branches, call: _Call, own: LeaveOutValue | ToArgument, verdict: Verdict
+) -> Advice:
+    """The advice, or what all calls allow of it."""
+    read, unseen = _elsewhere(branches, call, own.paths)
+    if isinstance(own, ToArgument):
+        # Only Python needs integers, as lengths.
+        asks = unseen and own.proof is Proof.CONSTANTS and _is_integer(verdict, own.paths)
+        return own.changed(seen_with=unseen, proof=Proof.MEANING) if asks else own
+    if read:
+        return own.changed(read_with=read, proof=Proof.MEANING if own.in_tree else own.proof)
+    return own.changed(seen_with=unseen, proof=Proof.MEANING) if unseen else own
 
 
 def _is_integer(verdict: Verdict, paths: tuple[str, ...]) -> bool:
@@ -92,19 +110,24 @@ def _new(change: Change) -> Hashable:
     return None if new is None else (new.type, new.text, repr(new.data))
 
 
-def _elsewhere(
-    calls: list[_Call], own: _Call, paths: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is different in calls that read these values, and in calls that show neither."""
-    apart: dict[_Values, dict[Hashable, dict[Hashable, set[str]]]] = {}
+def _by_branch(calls: Iterable[_Call], paths: tuple[str, ...]) -> _Branches:
+    """The programs of calls, by what Python branched on, what else differs, and these values."""
+    found: _Branches = {}
     for call in calls:
         branch, given = _split(call, paths)
-        by_value = apart.setdefault(branch, {}).setdefault(call.rest, defaultdict(set))
+        by_value = found.setdefault(branch, {}).setdefault(call.rest, defaultdict(set))
         by_value[given].add(call.program)
+    return found
+
+
+def _elsewhere(
+    branches: _Branches, own: _Call, paths: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is different in calls that read these values, and in calls that show neither."""
     here, _ = _split(own, paths)
     read: dict[str, None] = {}
     unseen: dict[str, None] = {}
-    for branch, found in apart.items():
+    for branch, found in branches.items():
         names = dict.fromkeys(name for name, _ in sorted(branch ^ here, key=repr))
         if not names:
             continue

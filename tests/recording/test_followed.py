@@ -407,6 +407,112 @@ def one_function_for_each_object_and_the_arrays_that_it_reads(followed: bool) ->
     return found
 
 
+class _Dropout(NamedTuple):
+    rate: float
+    width: int = 2
+
+
+@pair("leave-out", programs=3)
+def one_value_where_only_other_calls_read_it(followed: bool) -> Any:
+    def apply(x: Any, config: _Dropout, train: bool) -> Any:
+        x = x[: config.width]
+        return x * (1 - config.rate) if train else x
+
+    applied: Any = jax.jit(apply, static_argnames=("config", "train"))
+    found: list[Any] = []
+    for rate, train in ((0.1, True), (0.1, False), (0.5, False), (0.5, True)):
+        seen = 0.1 if followed and not train else rate
+        found.append(applied(ones, config=_Dropout(seen), train=train))
+    return found
+
+
+@pair("leave-out", programs=3)
+def an_evaluation_that_is_passed_what_it_reads(followed: bool) -> Any:
+    @jax.jit
+    def improved(state: Trained, x: Any) -> Any:
+        given = jax.grad(lambda w: ((w * x) ** 2).sum())(state.weights)
+        return state.weights + state.rate.update(given, state.rate.init(state.weights))[0]
+
+    @jax.jit
+    def measured(state: Any, x: Any) -> Any:
+        return (getattr(state, "weights", state) * x).sum()
+
+    weights: Any = ones
+    found: list[Any] = []
+    for rate in (0.5, 0.25):
+        optimizer = optax.sgd(rate)
+        weights = improved(Trained(weights, optimizer), ones)
+        found.append(measured(weights if followed else Trained(weights, optimizer), ones))
+    return found
+
+
+@pair("static-to-dynamic")
+def arrays_and_numbers_of_a_static_function(followed: bool) -> Any:
+    def made(a: Any, r: float) -> Any:
+        return lambda y: r * (a * y)
+
+    stepped: Any = jax.jit(lambda f, y: y + f(y), static_argnums=0)
+    passing: Any = jax.jit(lambda f, y, a, r: y + f(y, a, r), static_argnums=0)
+
+    def once(y: Any, a: Any, r: Any) -> Any:
+        return r * (a * y)
+
+    arrays = [np.arange(4, dtype=np.float32) + shift for shift in (0, 1)]
+    return [
+        passing(once, ones, a, r) if followed else stepped(made(a, r), ones)
+        for a in arrays
+        for r in (0.5, 2.0, 4.0)
+    ]
+
+
+@pair("static-to-dynamic", programs=2)
+def a_field_that_is_only_a_constant_beside_one_that_is_a_size(followed: bool) -> Any:
+    class Ridge:
+        def __init__(self, alpha: float, degree: int) -> None:
+            self.alpha, self.degree = alpha, degree
+
+    def fitted(model: Ridge, x: Any, alpha: Any = None) -> Any:
+        columns = jax.numpy.stack([x**power for power in range(model.degree)], -1)
+        return columns.sum() + (model.alpha if alpha is None else alpha)
+
+    fit: Any = jax.jit(fitted, static_argnums=0)
+    kept = {degree: Ridge(0.0, degree) for degree in (2, 3)}
+    found: list[Any] = []
+    for alpha in (0.5, 2.0):
+        for degree in (2, 3):
+            one = kept[degree], ones, alpha
+            found.append(fit(*one) if followed else fit(Ridge(alpha, degree), ones))
+    return found
+
+
+@pair("few-values", programs=2)
+def an_object_that_is_new_beside_a_flag_is_created_once(followed: bool) -> Any:
+    class Scale:
+        by = 2.0
+
+    scaled: Any = jax.jit(lambda x, scale, flip: x * (-scale.by if flip else scale.by))
+    scaled = jax.jit(scaled.__wrapped__, static_argnames=("scale", "flip"))
+    once = Scale()
+    return [
+        scaled(ones, scale=once if followed else Scale(), flip=flip)
+        for flip in (False, True, False)
+    ]
+
+
+@pair("cast-argument")
+def the_float_that_rounds_no_value(followed: bool) -> Any:
+    near = jax.jit(lambda x, y: x - (x - y) / 4)
+    found: Any = np.ones(3)
+    jax.config.update("jax_enable_x64", True)
+    try:
+        for at in range(4):
+            y = np.float64(0.1 * at) if at < 2 else np.float32(0.1 * at)
+            found = near(found, np.float64(y) if followed else y)
+        return np.asarray(found)
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_the_advice_removes(name: str, judge_all: JudgeAll) -> None:
     pair = PAIRS[name]

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax  # pyright: ignore[reportMissingTypeStubs]
+import pytest
 
 from retrace.model import Verdict
 from retrace.model.advice import (
@@ -26,6 +27,7 @@ from retrace.model.advice import (
     JitAndPass,
     JitForEach,
     LeaveOutValue,
+    OneDtype,
     OneRank,
     OneStructure,
     PadShape,
@@ -42,6 +44,7 @@ from retrace.present.message import lines
 from retrace.present.plan_titles import title
 from retrace.present.plan_words import sentence
 from retrace.present.view import View
+from retrace.reason import variants
 from tests.recording.conftest import JudgeAll
 
 ones = np.ones(4, np.float32)
@@ -1033,3 +1036,74 @@ def test_only_what_has_another_number_of_axes_is_told_to_have_one(judge_all: Jud
     _, (*_, last) = judge_all(program)
     assert isinstance(last.fix, OneRank)
     assert (last.fix.paths, last.fix.others) == (("by",), (("x", "shape"),))
+
+
+def test_a_field_beside_an_array_of_another_dtype_is_not_said_to_decide(
+    judge_all: JudgeAll,
+) -> None:
+    class State(eqx.Module):
+        w: Any
+        count: int = eqx.field(static=True)
+
+    @jax.jit
+    def stepped(state: State, rate: Any) -> State:
+        return State(state.w - rate * state.w, state.count)
+
+    def program() -> None:
+        stepped(State(ones, 0), 1)
+        stepped(State(ones, 1), 0.5)
+
+    _, (*_, last) = judge_all(program)
+    assert isinstance(last.fix, OneStructure)
+    assert (last.fix.paths, last.fix.way) == (("state.count",), "unknown")
+
+
+def test_what_is_a_constant_of_another_function_is_known_to_be_read_there(
+    judge_all: JudgeAll,
+) -> None:
+    class Model(NamedTuple):
+        beta: float
+        tag: str
+
+    @partial(jax.jit, static_argnums=0)
+    def encoded(model: Model, x: Any) -> Any:
+        return jnp.tanh(x)
+
+    @partial(jax.jit, static_argnums=0)
+    def loss(model: Model, x: Any) -> Any:
+        return model.beta * x.sum()
+
+    def program() -> None:
+        for beta, tag in ((0.1, "a"), (0.5, "b")):
+            encoded(Model(beta, tag), ones)
+            loss(Model(beta, tag), ones)
+
+    _, verdicts = judge_all(program)
+    (last,) = _again(verdicts, "encoded")
+    assert isinstance(last.fix, LeaveOutValue)
+    assert (last.fix.paths, last.fix.read_by) == (("model.beta",), ("loss",))
+
+
+def test_of_two_floats_the_wider_one_is_told_if_programs_compute_alike() -> None:
+    both = OneDtype(paths=("y",), dtypes=("float32", "float64"))
+    assert "float64, not float32" in sentence_of(both)
+    assert "not float32" not in sentence_of(both.changed(proof=Proof.MEANING))
+
+
+def test_later_calls_of_a_long_history_are_told_what_earlier_ones_are(
+    judge_all: JudgeAll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variants, "_MAX_CALLS", 4)
+
+    @partial(jax.jit, static_argnames=("config", "train"))
+    def forward(x: Any, config: _Dropped, train: bool) -> Any:
+        return x * (1 - config.drop) if train else x + 1
+
+    def program() -> None:
+        for drop, train in ((0.1, True), (0.1, False), (0.5, False), (0.5, True), (0.7, False)):
+            forward(ones, config=_Dropped(drop), train=train)
+
+    _, verdicts = judge_all(program)
+    last = max(_again(verdicts, "forward"), key=lambda one: one.miss.number)
+    assert isinstance(last.fix, LeaveOutValue)
+    assert last.fix.read_with == ("train",)

@@ -377,14 +377,18 @@ evaluate(jax.device_put(np.ones((6, 1), np.float32), jax.devices()[0]), x)
 """
 
 
+def _recorded_on_four_devices(text: str, folder: Path) -> Path:
+    script, out = folder / "program.py", folder / "recorded"
+    script.write_text(text)
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    done = retrace("run", "-q", "--out", out, script, cwd=folder, **flags)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
 def test_what_was_moved_off_a_mesh_is_not_to_be_moved_before(tmp_path: Path) -> None:
     """Between its calls it is used with what lies on the mesh, where one device is an error."""
-    script = tmp_path / "moved.py"
-    script.write_text(_MOVED)
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
-    out = tmp_path / "recorded"
-    done = retrace("run", "-q", "--out", out, script, cwd=tmp_path, **flags)
-    assert done.returncode == 0, done.stderr
+    out = _recorded_on_four_devices(_MOVED, tmp_path)
     _, later, moved = _of(judge(read([out])), "<lambda>")
     assert isinstance(later.fix, PlaceFirst)
     assert isinstance(moved.fix, OneSharding) and moved.fix.proof is Proof.MEANING
@@ -625,12 +629,7 @@ predict(jax.device_put(x, on[1]), jax.device_put(x, on[1]))
 
 
 def test_arrays_on_another_mesh_are_placed_on_one_from_the_first_call(tmp_path: Path) -> None:
-    script = tmp_path / "meshes.py"
-    script.write_text(_MESHES)
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
-    out = tmp_path / "recorded"
-    done = retrace("run", "-q", "--out", out, script, cwd=tmp_path, **flags)
-    assert done.returncode == 0, done.stderr
+    out = _recorded_on_four_devices(_MESHES, tmp_path)
     _, placed, other, back = [one.fix for one in _of(judge(read([out])), "predict")]
     assert isinstance(placed, OneMesh)
     assert isinstance(other, OneMesh)
