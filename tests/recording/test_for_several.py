@@ -1107,3 +1107,34 @@ def test_later_calls_of_a_long_history_are_told_what_earlier_ones_are(
     last = max(_again(verdicts, "forward"), key=lambda one: one.miss.number)
     assert isinstance(last.fix, LeaveOutValue)
     assert last.fix.read_with == ("train",)
+
+
+def test_what_is_new_beside_a_field_or_a_size_is_told_to_be_reused(judge_all: JudgeAll) -> None:
+    class Scale:
+        by = 2.0
+
+    class State(eqx.Module):
+        w: Any
+        scale: Any = eqx.field(static=True)
+        rate: float = eqx.field(static=True)
+
+    @jax.jit
+    def stepped(state: State, x: Any) -> Any:
+        return state.w * state.scale.by * state.rate + x
+
+    @partial(jax.jit, static_argnames="scale")
+    def scaled(y: Any, n: Any, scale: Any) -> Any:
+        return jax.lax.fori_loop(0, n, lambda _, y: y * scale.by, y)
+
+    def program() -> None:
+        for rate in (0.1, 0.2):
+            stepped(State(ones, Scale(), rate), ones)
+        scaled(ones, 2, scale=Scale())
+        with jax.default_matmul_precision("highest"):
+            scaled(ones, 2, scale=Scale())
+
+    _, verdicts = judge_all(program)
+    (field,), (setting,) = (_again(verdicts, name) for name in ("stepped", "scaled"))
+    assert field.fix is not None and setting.fix is not None
+    assert (field.fix.paths, field.fix.others) == (("state.rate",), (("state.scale", REUSED),))
+    assert ("scale", REUSED) in setting.fix.others
