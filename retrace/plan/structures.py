@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import cast
 
-from retrace.model.advice import Advice, LeaveOutValue
+from retrace.model.advice import Advice, LeaveOutValue, OneStructure
 from retrace.plan.history import Column, History, Part
 from retrace.plan.programs import Classes
 from retrace.plan.replay import Mapped
@@ -16,7 +16,7 @@ def structures(history: History, column: Column) -> Mapped:
     """What the structures of a column become: containers of other lengths stay what they are.
 
     A network with one layer more is passed in another list, and no call would pass both in one.
-    Where the advice on a miss is about the structure, it is followed.
+    Where the advice on a miss is to have one, it is followed, for those named beside as well.
     """
     found = Classes()
     alike: dict[Hashable, int] = {}
@@ -25,7 +25,11 @@ def structures(history: History, column: Column) -> Mapped:
         found.join(alike.setdefault(lengths, value), value)
     for row, near in _pairs(history):
         fix = history.rows[row].fix
-        if fix is not None and any(is_in(one, column.paths) for one in fix.paths):
+        if fix is None:
+            continue
+        others = fix.others if isinstance(fix, OneStructure) else ()
+        about = (*fix.paths, *(path for path, _ in others))
+        if any(is_in(one, column.paths) for one in about):
             found.join(column.values[near], column.values[row])
     return tuple(found.of(value) for value in range(max(column.values) + 1))
 

@@ -53,12 +53,16 @@ def tree_structure(evidence: Evidence) -> Advice:
     advised = _tree_structure(found, evidence)
     known = (*advised.paths, *(path for path, _ in advised.others))
     rest = [
-        (path, REUSED if looks_equal(change) else "static_data")
+        (path, REUSED if looks_equal(change) else _kind(change))
         for change in own
         for path in paths_of([change])
         if not is_about(path, known)
     ]
     return advised.changed(others=(*advised.others, *rest)) if rest else advised
+
+
+def _kind(change: TreeChange | FieldChange) -> str:
+    return "static_data" if isinstance(change, FieldChange) else change.component.value
 
 
 def _tree_structure(own: list[TreeChange | FieldChange], evidence: Evidence) -> Advice:
