@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from retrace.causes import OF_FUNCTION, Cause
-from retrace.model import Component, Function, Kind, Miss, Verdict
+from retrace.model import Component, Kind, Miss, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -33,10 +33,13 @@ from retrace.plan.edits import VALUES
 from retrace.plan.history import Column, History
 from retrace.plan.ledger import outermost
 from retrace.plan.programs import value_at
+from retrace.plan.reach import Reach
 from retrace.plan.root import Root
 from retrace.plan.step import Change, Proposal, Sizes
 from retrace.reason.arrays import array_for_number
 from retrace.reason.cards import card
+from retrace.reason.evidence import is_numeric
+from retrace.reason.fields import with_fields
 from retrace.reason.traits import passing_library
 
 _CODES = {
@@ -72,52 +75,6 @@ _PLAIN = {
     "bodies": "define-body-once",
 }
 """The code used when the advice on the misses covers something else that changed too."""
-
-
-class Reach:
-    """Looks up the columns, arguments and functions that a candidate affects."""
-
-    def __init__(self, histories: list[History], verdicts: Mapping[str, Verdict]) -> None:
-        self.histories = histories
-        self.verdicts = verdicts
-
-    def paths(self, candidate: Candidate) -> list[str]:
-        """The arguments and options that the candidate changes."""
-        found = [path for _, column in self.columns(candidate) for path in column.paths]
-        return _outermost(list(dict.fromkeys(found)))
-
-    def columns(self, candidate: Candidate) -> list[tuple[History, Column]]:
-        """The columns that the candidate changes, each with its history.
-
-        Without those of operations around: they have JAX's names for what the body takes.
-        """
-        at = [one for one in candidate.at if one not in candidate.around]
-        return [(self.histories[index], self.histories[index].columns[n]) for index, n in at]
-
-    def own(self, candidates: Sequence[Candidate], names: Sequence[str]) -> list[str]:
-        """The misses that the candidates are about, without those of operations around them."""
-        around = {
-            row.miss.id
-            for candidate in candidates
-            for index, _ in candidate.around
-            for row in self.histories[index].rows
-        }
-        # An earlier step may have taken the bodies away, and this one the operations.
-        return [name for name in names if name not in around] or list(names)
-
-    def functions(self, candidate: Candidate) -> list[Function]:
-        """The functions that the candidate affects, without duplicates."""
-        found = [history.function for history, _ in self.columns(candidate)]
-        return list({function.site: function for function in found}.values())
-
-
-def _outermost(paths: list[str]) -> list[str]:
-    """Drop paths that lie inside another of the paths."""
-    return [
-        path
-        for path in paths
-        if not any(path.startswith((f"{other}[", f"{other}.")) for other in paths)
-    ]
 
 
 def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -> Proposal:
@@ -243,9 +200,22 @@ def _constant(candidate: Candidate, reach: Reach) -> Advice | None:
     if not one_program or not candidate.constants:
         return None
     paths = tuple(path for path in reach.paths(candidate) if path)
+    changed = [
+        part
+        for history, _ in reach.columns(candidate)
+        for row in history.rows
+        for change in row.changes
+        for part in with_fields(change)
+        if part.path in paths
+    ]
+    numeric = all(map(is_numeric, changed))
     if candidate.family in OF_ARGUMENTS:
-        return ToArgument(paths=paths, proof=Proof.CONSTANTS)
-    return ToArray(paths=paths, in_tree=True) if candidate.family == "meta" else None
+        return ToArgument(paths=paths, proof=Proof.CONSTANTS) if numeric else None
+    if candidate.family != "meta":
+        return None
+    if numeric:
+        return ToArray(paths=paths, in_tree=True)
+    return OneStructure(paths=paths, way="program", proof=Proof.MEANING)
 
 
 def _omitted(candidate: Candidate, reach: Reach) -> Advice | None:

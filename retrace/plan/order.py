@@ -9,7 +9,7 @@ from retrace.model import FieldChange, Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.model.row import Row
-from retrace.plan.advice import CAUSES, Reach, eager_proposal, is_in, proposal
+from retrace.plan.advice import CAUSES, eager_proposal, is_in, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import PASSED_BY_CALLER, candidates
 from retrace.plan.data import Data
@@ -18,6 +18,7 @@ from retrace.plan.greedy import Choice, Greedy
 from retrace.plan.history import table
 from retrace.plan.joint import joined
 from retrace.plan.ledger import Ledger, outermost
+from retrace.plan.reach import Reach
 from retrace.plan.replay import Replay
 from retrace.plan.root import Root
 from retrace.plan.step import Plan, Step

@@ -27,6 +27,12 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return f"pass {who} the same arguments at every call, if they mean the same"
         case model.OneCallStyle(optional=True):
             return f"wherever a call passes {who}, pass {it} the same way"
+        case model.OneCallStyle(computed=True):
+            return (
+                f"pass {who} the same way at every call, if results may differ in their last "
+                "bits: Python computes with the default of what is omitted, in 64 bits, and JAX "
+                "with what is passed"
+            )
         case model.OneCallStyle():
             return f"pass {who} the same way at every call"
         case model.OneStructure():
@@ -130,6 +136,11 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"lower it ahead of time with {who} placed as in the call: "
                 "`jax.ShapeDtypeStruct(shape, dtype, sharding=...)`"
             )
+        case model.OneMesh(specs=True):
+            return (
+                f"create one mesh and place {who} on it with one `PartitionSpec` at every call: "
+                "another mesh or spec misses"
+            )
         case model.OneMesh():
             return f"create one mesh and place {who} on it at every call: a different mesh misses"
         case model.OneSharding():
@@ -231,7 +242,7 @@ def _weak_array(advice: model.CastNumber, who: str) -> str:
 
 def _one_dtype(advice: model.OneDtype, who: str, it: str) -> str:
     dtypes, many = advice.dtypes, it == "them"
-    asks = advice.proof is Proof.MEANING
+    asks = advice.proof is Proof.MEANING and not advice.seen_with
     both = f": {_of_dtypes(dtypes, asks=asks)}" if dtypes else ""
     each = f"each of {who}" if many and not dtypes else who
     text = f"give {each} one dtype at every call{both}"
@@ -240,6 +251,9 @@ def _one_dtype(advice: model.OneDtype, who: str, it: str) -> str:
         return f"if {who} {means} the same in every call, {text}; otherwise leave {it}"
     if advice.python and _fractional(dtypes):
         text += ", as a Python number (`1.0` for `1`; `np.float32(1)` is another key)"
+    if advice.seen_with:
+        other = names(advice.seen_with)
+        text += f", unless calls with another {other} need integers, as an index does"
     if not asks:
         return text
     choose = "compare them" if _fractional(dtypes) else "choose the one you mean"

@@ -136,7 +136,8 @@ def _leaf(advice: model.ToArray, who: str, it: str) -> str:
     leaf = "array leaves" if len(advice.paths) > 1 else "an array leaf"
     tree = "its tree" if not advice.carried else "its tree and of the results that carry it"
     return (
-        f"make {who} {leaf} of {tree}, if no shape depends on {it}{_TRAINED}; otherwise keep "
+        f"make {who} {leaf} of {tree}, if no shape, loop, `if`, `float` or NumPy depends on "
+        f"{it}{_TRAINED}; otherwise keep "
         f"{it} the same between calls{_kept(advice).replace(', and', '; in either case', 1)}"
     )
 
@@ -251,8 +252,10 @@ def _left_out(advice: model.LeaveOutValue, who: str, it: str) -> str:
     if advice.of_object and advice.type is None and not advice.in_tree:
         where = "what its class compares (`field(compare=False)`, `__eq__`, `__hash__`)"
     with_ = f"with this {names(advice.seen_with)}, " if advice.seen_with else ""
-    readers = ", ".join(map(quoted, (name, *advice.may_read)))
-    reader = f"{readers}{' or another jitted function' if advice.of_object else ''}"
+    readers = list(map(quoted, (name, *advice.may_read)))
+    if advice.of_object or advice.in_tree:
+        readers.append("another jitted function")
+    reader = " or ".join([", ".join(readers[:-1]), readers[-1]] if readers[1:] else readers)
     text = (
         f"leave {who} out of {where} unless {reader} reads {it}: {with_}the program is "
         "the same for both values"
@@ -333,6 +336,15 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         text += "; pass it as one type"
     if advice.function is not None:
         text += f"; and create {quoted(advice.function)} once"
+    if advice.needed:
+        by = (*advice.read_by, *advice.may_read)
+        depend = "depends" if len(by) == 1 else "depend"
+        text += (
+            f"; pass {it} in place of the whole {names(advice.outside)}, whose class has to "
+            f"compare {names(advice.needed)}: {names(by)} "
+            f"{depend if advice.read_by else 'may depend'} on "
+            f"{'them' if len(advice.needed) > 1 else 'it'}"
+        )
     if advice.unread:
         text += f"; leave out {names(advice.unread)}, which no constant depends on"
     if advice.type is not None:

@@ -266,6 +266,11 @@ def _placed(change: Change, advice: Advice) -> str:
     return f"place {_what(change)} before the first call"
 
 
+def _one_mesh(change: Change, advice: Advice) -> str:
+    specs = " and spec" if isinstance(advice, model.OneMesh) and advice.specs else ""
+    return f"one mesh{specs} for {_what(change)}"
+
+
 def _mapped(change: Change, advice: Advice) -> str:
     axes = advice.axes if isinstance(advice, model.FewMapped) else ()
     return f"few sizes of the mapped axis {few_names(axes)} ({change.seen} seen)"
@@ -298,7 +303,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.OneType, lambda change, _: f"one type for {_what(change)}"),
     (model.FewValues, _few),
     (model.FewMapped, _mapped),
-    (model.OneMesh, lambda change, _: f"one mesh for {_what(change)}"),
+    (model.OneMesh, _one_mesh),
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),
     (model.PlaceFirst, _placed),
     (model.OneSharding, lambda change, _: f"one device or sharding for {_what(change)}"),

@@ -26,11 +26,9 @@ from retrace.model.advice import (
     LeaveOutValue,
     LoopInProgram,
     OneCallStyle,
-    OneMesh,
     OneStructure,
     OneType,
     PassTraced,
-    PlaceFirst,
     Proof,
     ToArgument,
     ToArray,
@@ -52,6 +50,7 @@ from retrace.reason.objects import (
     pass_held,
     pass_same,
 )
+from retrace.reason.placements import place_alike
 from retrace.reason.remade import held_beside, jit_for_remade, remade_with, with_arrays
 from retrace.reason.rules import in_key
 from retrace.reason.static_functions import unify_functions
@@ -87,7 +86,7 @@ def agree(history: list[Verdict]) -> None:
         _keep_optional,
         ask_for_kept,
         _read_too,
-        _place_alike,
+        place_alike,
         _name_alike,
     )
     for rule in rules:
@@ -331,28 +330,6 @@ def _name_alike(history: list[Verdict]) -> None:
             paths = first.setdefault((type(own), frozenset(own.paths)), own.paths)
             if paths != own.paths:
                 history[index] = replace(verdict, fix=own.changed(paths=paths))
-
-
-def _place_alike(history: list[Verdict]) -> None:
-    """Arrays that some calls place on another mesh, or that were placed and are not any more."""
-    meshes = {path for one in advice_of_kind(history, OneMesh) for path in one.paths}
-    asked = {path for one in advice_of_kind(history, PlaceFirst) for path in one.paths}
-    placed: dict[str, int] = {}
-    for verdict in history if asked else ():
-        for leaf in verdict.miss.key.leaves:
-            if leaf.committed and leaf.path in asked:
-                placed.setdefault(leaf.path, verdict.miss.number)
-    for index, verdict in enumerate(history):
-        own, near = verdict.fix, verdict.nearest
-        if not isinstance(own, PlaceFirst) or near is None:
-            continue
-        if not meshes.isdisjoint(own.paths):
-            known = {name: getattr(own, name) for name in Advice.fields}
-            replace_advice(history, index, OneMesh(**known))
-        elif not own.later and any(
-            placed.get(one, near.number) < near.number for one in own.paths
-        ):
-            replace_advice(history, index, own.changed(always=True))
 
 
 def _keep_optional(history: list[Verdict]) -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from retrace.model import Change, Component, DtypeChange, Miss, ShapeChange, ShardingChange
+from retrace.model import Change, Component, DtypeChange, Miss, ShapeChange, TreeChange
 from retrace.model.advice import (
     Advice,
     AnotherModel,
     LeaveOutArray,
-    LowerWithSharding,
     OneCallStyle,
     OneDtype,
     OneKeyType,
-    OneMesh,
     OneRank,
     OneScope,
-    OneSharding,
     OneStructure,
     PadBatch,
     PadShape,
-    PlaceFirst,
     Proof,
     SkipEmpty,
 )
@@ -31,9 +26,7 @@ from retrace.reason.program import HELD
 from retrace.reason.traits import is_mapped, partial_batch, stands_for_none
 from retrace.reason.weak import keeps_types
 
-_MESH = re.compile(r"mesh\{[^}]*\}")
 _IN_OPERATIONS = HELD | {Component.DTYPE, Component.WEAK_TYPE, Component.TREE}
-_ONE_DEVICE = "SingleDevice("
 
 
 def signature(evidence: Evidence) -> Advice:
@@ -44,7 +37,22 @@ def signature(evidence: Evidence) -> Advice:
     if any("[" in path for path in found):
         many = tuple(dict.fromkeys(path.partition("[")[0] for path in found))
         return OneCallStyle(paths=many, variadic=True, proof=Proof.MEANING)
+    if computes_with_default(evidence):
+        return OneCallStyle(paths=tuple(found), computed=True, proof=Proof.MEANING)
     return OneCallStyle(paths=tuple(found))
+
+
+def computes_with_default(evidence: Evidence) -> bool:
+    """Whether Python makes something else of an omitted argument than JAX of one that is passed.
+
+    `1 - decay` has 64 bits in Python, and `x**power` is another operation for a Python number.
+    """
+    omitted = [
+        change
+        for change in evidence.changes
+        if isinstance(change, TreeChange) and not (change.old and change.new)
+    ]
+    return bool(omitted) and not keeps_types(evidence.program)
 
 
 _KEY = "key<"
@@ -173,38 +181,5 @@ def _are_python(evidence: Evidence) -> bool:
     )
 
 
-def sharding(evidence: Evidence) -> Advice:
-    """What to do if arrays are placed differently."""
-    own = [change for change in evidence.changes if isinstance(change, ShardingChange)]
-    names = _paths(own)
-    if evidence.nearest is not None and evidence.nearest.ahead and not evidence.miss.ahead:
-        return LowerWithSharding(paths=names)
-    moved = [change for change in own if change.old.sharding != change.new.sharding]
-    remeshed = [change for change in moved if _is_on_another_mesh(change)]
-    if remeshed:
-        rest = tuple((change.path, "sharding") for change in own if change not in remeshed)
-        return OneMesh(paths=_paths(remeshed), others=rest)
-    if own and moved == own and all(map(_is_on_other_devices, own)):
-        return OneSharding(paths=names, proof=Proof.MEANING)
-    later = bool(own) and all(one.old.committed and not one.new.committed for one in own)
-    return PlaceFirst(paths=names, later=later)
-
-
-def _is_on_another_mesh(change: ShardingChange) -> bool:
-    found = [_MESH.search(side.sharding or "") for side in (change.old, change.new)]
-    old, new = (one and one[0] for one in found)
-    return old is not None and new is not None and old != new
-
-
-def _is_on_other_devices(change: ShardingChange) -> bool:
-    """Whether an array was moved from one device to another, or to or from a mesh."""
-    sides = [side.sharding or "" for side in (change.old, change.new)]
-    single = [side.startswith(_ONE_DEVICE) for side in sides]
-    if all(single):
-        return True
-    # Once committed, an array is not moved by JAX: the program did it, between its calls.
-    return any(single) and change.old.committed and change.new.committed
-
-
-def _paths(changes: Sequence[ShapeChange | DtypeChange | ShardingChange]) -> tuple[str, ...]:
+def _paths(changes: Sequence[ShapeChange | DtypeChange]) -> tuple[str, ...]:
     return tuple([change.path for change in changes])

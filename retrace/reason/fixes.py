@@ -15,6 +15,7 @@ from retrace.model.advice import (
     Advice,
     BranchInProgram,
     FewMapped,
+    FewValues,
     JitAndPass,
     KeepBound,
     Library,
@@ -191,13 +192,17 @@ def _with_others(advised: Advice, others: list[Change]) -> Advice:
         (change.path, REUSED if looks_equal(change) else change.component.value)
         for change in others
         if change.path is not None
-        and not (isinstance(advised, FewMapped | OneKeyType) and change.path in advised.paths)
+        and not (isinstance(advised, _FOR_BOTH) and change.path in advised.paths)
         and (
             change.component not in OF_VALUES
             or not {change.path, _argument(change)} & {*advised.paths}
         )
     ]
     return advised.changed(others=(*advised.others, *rest)) if rest else advised
+
+
+_FOR_BOTH = (BranchInProgram, FewMapped, FewValues, OneKeyType)
+"""Advice that says all there is to say, also of how what it is about is passed."""
 
 
 def _argument(change: Change) -> str:

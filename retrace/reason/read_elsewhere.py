@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from retrace.model import Change, Verdict
-from retrace.model.advice import LeaveOutValue, Proof, ToArgument
+from retrace.model import Change, FieldChange, Verdict
+from retrace.model.advice import Advice, LeaveOutValue, LoopInProgram, Proof, ToArgument
+from retrace.model.key import Node
 from retrace.reason.evidence import OF_VALUES, types_of
 from retrace.reason.fields import field_changes
 from retrace.reason.rules import in_key
@@ -29,32 +30,50 @@ def read_elsewhere(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]
     Yields:
         The index of a verdict, and the verdict with a question in place of its advice.
     """
-    unread = [i for i, verdict in enumerate(verdicts) if isinstance(verdict.fix, LeaveOutValue)]
+    unread = [i for i, verdict in enumerate(verdicts) if _left_out(verdict.fix)]
     if not unread:
         return
     known, readers, sure = _read(verdicts)
     for index in unread:
         verdict = verdicts[index]
         advised, site = verdict.fix, verdict.miss.function.site
-        if not isinstance(advised, LeaveOutValue):
-            continue
         by: dict[str, None] = {}
         perhaps: dict[str, None] = {}
         read: list[str] = []
-        for path in advised.paths:
+        may_be: list[str] = []
+        for path in _left_out(advised):
             field = known[site].get(path)
             found = [(at, n) for at, n in readers[field].items() if at != site] if field else []
             names = [name for at, name in found if (field, at) in sure]
             if names:
                 read.append(path)
                 by |= dict.fromkeys(names)
+            if found:
+                may_be.append(path)
             perhaps |= dict.fromkeys(name for _, name in found)
-        if read:
-            asked = advised.changed(paths=tuple(read), read_by=tuple(by), proof=Proof.MEANING)
+        if not may_be:
+            continue
+        if isinstance(advised, LeaveOutValue):
+            asked = (
+                advised.changed(paths=tuple(read), read_by=tuple(by), proof=Proof.MEANING)
+                if read
+                else advised.changed(may_read=tuple(perhaps), proof=Proof.MEANING)
+            )
             yield index, replace(verdict, fix=asked, avoidable="maybe")
-        elif perhaps:
-            asked = advised.changed(may_read=tuple(perhaps), proof=Proof.MEANING)
+        elif isinstance(advised, ToArgument):
+            kept = {"needed": tuple(read or may_be), "unread": (), "type": None}
+            by_ = {"read_by": tuple(by)} if read else {"may_read": tuple(perhaps)}
+            asked = advised.changed(**kept, **by_, proof=Proof.MEANING)
             yield index, replace(verdict, fix=asked, avoidable="maybe")
+
+
+def _left_out(advised: Advice | None) -> tuple[str, ...]:
+    """What a class no longer compares if the advice is followed."""
+    if isinstance(advised, LeaveOutValue):
+        return advised.paths
+    if isinstance(advised, ToArgument):
+        return (*advised.unread, *(() if advised.type is None else advised.paths))
+    return ()
 
 
 def _read(
@@ -72,7 +91,7 @@ def _read(
     known: dict[str, dict[str, _Field]] = defaultdict(dict)
     for verdict in verdicts:
         function = verdict.miss.function
-        own = {path: field for change in verdict.changes for path, field in _fields(change)}
+        own = {path: at for one in verdict.changes for path, at in _fields(one, verdict)}
         known[function.site].update(own)
         if verdict.program_change == "identical":
             unread_by[function.site].update(own.values())
@@ -85,28 +104,46 @@ def _read(
             own = fields - unread_by[site] or fields
             for field in own:
                 readers[field][site] = verdict.miss.function.name
-            if len(own) == 1 and not any(map(_is_else, in_key(verdict.changes))):
+            if len(own) == 1 and not any(
+                _is_else(one, verdict) for one in in_key(verdict.changes)
+            ):
                 sure |= {(field, site) for field in own}
-            fix = verdict.fix
-            if isinstance(fix, ToArgument) and fix.proof is Proof.CONSTANTS and not fix.computed:
-                fields = known[site]
-                sure |= {(fields[path], site) for path in fix.paths if path in fields}
+            if _is_shown(verdict.fix):
+                named = () if verdict.fix is None else verdict.fix.paths
+                sure |= {(known[site][path], site) for path in named if path in known[site]}
     return known, readers, sure
 
 
-def _fields(change: Change) -> Iterator[tuple[str, _Field]]:
+def _is_shown(advised: Advice | None) -> bool:
+    """Whether the programs show that they depend on the values that advice is about."""
+    if isinstance(advised, ToArgument):
+        return advised.proof is Proof.CONSTANTS and not advised.computed
+    return isinstance(advised, LoopInProgram) and advised.seen
+
+
+def _fields(change: Change, verdict: Verdict) -> Iterator[tuple[str, _Field]]:
     """The changed values in an object, by their paths in the call and in the object."""
-    type_ = types_of(change)[1]
-    if change.component not in OF_VALUES or change.path is None or type_ in _NO_CLASS:
+    if change.component not in OF_VALUES or change.path is None:
         return
-    for part in field_changes(change, whole=False):
-        path = str(part.path)
-        yield path, (type_, path.removeprefix(change.path))
+    parts = field_changes(change, whole=False)
+    if isinstance(change, FieldChange):
+        if (node := _holder(change.path, verdict)) is not None and node.type not in _NO_CLASS:
+            for path in [str(part.path) for part in parts or (change,)]:
+                yield path, (node.type, path.removeprefix(node.path))
+    elif (type_ := types_of(change)[1]) not in _NO_CLASS:
+        for path in [str(part.path) for part in parts]:
+            yield path, (type_, path.removeprefix(change.path))
 
 
-def _is_else(change: Change) -> bool:
+def _holder(path: str, verdict: Verdict) -> Node | None:
+    """The container in a call's arguments that has a static field."""
+    holders = [one for one in verdict.miss.key.tree if path.startswith(one.path)]
+    return max(holders, key=lambda one: len(one.path), default=None)
+
+
+def _is_else(change: Change, verdict: Verdict) -> bool:
     """Whether something changed that is no value in an object, and may be why a program did."""
-    return not any(True for _ in _fields(change))
+    return not any(True for _ in _fields(change, verdict))
 
 
 _NO_CLASS = ("dict", "frozenset", "function", "list", "tuple")

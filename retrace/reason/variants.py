@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from retrace.compare.keys import changes
 from retrace.model import Change, Component, Miss, TreeChange, Verdict
-from retrace.model.advice import Advice, LeaveOutValue, Proof, ToArgument
+from retrace.model.advice import Advice, LeaveOutValue, OneDtype, Proof, ToArgument
 from retrace.model.key import Value
 from retrace.reason.asked import replace_advice
 from retrace.reason.evidence import OF_VALUES, types_of, values_of
@@ -39,17 +39,19 @@ class _Call(NamedTuple):
 
 def keep_read(history: list[Verdict]) -> None:
     """What two calls do not read, or only as a constant, calls with another flag may read."""
-    if not any(isinstance(one.fix, LeaveOutValue | ToArgument) for one in history):
+    if not any(isinstance(one.fix, _HELD_AGAINST_ALL) for one in history):
         return
     calls = {one.miss.id: call for one in history[:_MAX_CALLS] for call in _call(history, one)}
     branches: dict[tuple[str, ...], _Branches] = {}
     told: dict[tuple[type[Advice], tuple[str, ...]], Advice] = {}
     for index, verdict in enumerate(history):
         own, call = verdict.fix, calls.get(verdict.miss.id)
-        if not isinstance(own, LeaveOutValue | ToArgument):
+        if not isinstance(own, _HELD_AGAINST_ALL):
             continue
         key = type(own), own.paths
-        if call is not None:
+        if call is not None and isinstance(own, OneDtype):
+            told[key] = _where_integers(calls, history, call, own)
+        elif call is not None:
             if own.paths not in branches:
                 branches[own.paths] = _by_branch(calls.values(), own.paths)
             told[key] = _held_against(branches[own.paths], call, own, verdict)
@@ -57,6 +59,36 @@ def keep_read(history: list[Verdict]) -> None:
             continue
         if told[key] is not own:
             replace_advice(history, index, told[key])
+
+
+_HELD_AGAINST_ALL = (LeaveOutValue, OneDtype, ToArgument)
+
+
+def _where_integers(
+    calls: dict[str, _Call], history: list[Verdict], call: _Call, own: OneDtype
+) -> OneDtype:
+    """The advice, or a question where calls with other flags passed integers only."""
+    whole = {*map(_is_whole, own.dtypes)}
+    if own.proof is Proof.MEANING or whole != {True, False}:
+        return own
+    here = {*call.values.items()}
+    floats: dict[frozenset[tuple[str, Hashable]], bool] = {}
+    for verdict in history[:_MAX_CALLS]:
+        if (other := calls.get(verdict.miss.id)) is not None:
+            branch = frozenset(other.values.items())
+            found = [one.dtype for one in verdict.miss.key.leaves if one.path in own.paths]
+            floats[branch] = floats.get(branch, not found) or not all(map(_is_whole, found))
+    names = {
+        name: None
+        for branch, has_floats in floats.items()
+        if not has_floats
+        for name, _ in sorted(branch ^ here, key=repr)
+    }
+    return own.changed(seen_with=tuple(names), proof=Proof.MEANING) if names else own
+
+
+def _is_whole(dtype: str) -> bool:
+    return dtype.startswith(("int", "uint", "bool"))
 
 
 def _held_against(

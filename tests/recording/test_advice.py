@@ -576,6 +576,19 @@ def score(x):
         assert (advice, avoidable) == (OneCallStyle(paths=("scale",)), "yes")
 
 
+@pytest.mark.parametrize("computes", [False, True])
+def test_a_default_that_python_computes_with_is_passed_if_bits_may_differ(
+    last: Last, computes: bool
+) -> None:
+    mixed = jax.jit(lambda x, by=0.9: by * x + (1 - by if computes else by))
+    advice, avoidable = last(lambda: [mixed(ones), mixed(ones, by=0.9)])
+    if not computes:
+        assert (advice, avoidable) == (OneCallStyle(paths=("by",)), "yes")
+    else:
+        assert isinstance(advice, OneCallStyle) and advice.computed
+        assert (advice.sure, avoidable) == ("ask", "maybe")
+
+
 def test_a_lambda_in_a_config_is_named(last: Last) -> None:
     configs = (Config(act=lambda x: x) for _ in range(2))
     advice, _ = last(configured(lambda x, c: c.act(x) + 1, *configs))

@@ -1138,3 +1138,26 @@ def test_what_is_new_beside_a_field_or_a_size_is_told_to_be_reused(judge_all: Ju
     assert field.fix is not None and setting.fix is not None
     assert (field.fix.paths, field.fix.others) == (("state.rate",), (("state.scale", REUSED),))
     assert ("scale", REUSED) in setting.fix.others
+
+
+def test_a_dtype_is_asked_for_where_another_branch_only_saw_integers(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames="mode")
+    def loss(p: Any, y: Any, mode: str) -> Any:
+        return ((p - y) ** 2).mean() if mode == "distance" else p[y].mean()
+
+    whole, parts = np.array([0, 1, 1, 0], np.int32), np.array([0.5, 1, 1, 0], np.float32)
+
+    def program() -> None:
+        for y, mode in ((whole, "distance"), (parts, "distance"), (whole, "index")):
+            loss(ones, y, mode)
+
+    recording, verdicts = judge_all(program)
+    asked = [one.fix for one in verdicts if isinstance(one.fix, OneDtype)]
+    assert [(one.sure, one.seen_with) for one in asked] == [("ask", ("mode",))]
+    assert any(
+        "`mode`" in sentence(one.proposal)
+        for one in plan(recording, verdicts).steps
+        if isinstance(one.proposal.advice, OneDtype)
+    )

@@ -628,6 +628,36 @@ predict(jax.device_put(x, on[1]), jax.device_put(x, on[1]))
 """
 
 
+_SPECS = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+@jax.jit
+def predict(w, x):
+    return w * x
+
+x = np.ones(4, np.float32)
+device = jax.devices()[1]
+meshes = [Mesh(np.array(jax.devices()), name) for name in ("a", "b")]
+for mesh, spec in zip(meshes, (P(), P("b"))):
+    predict(jax.device_put(x, NamedSharding(mesh, spec)), x)
+predict(x, x)
+predict(x, jax.device_put(x, device))
+"""
+
+
+def test_an_array_is_not_placed_where_the_others_of_an_earlier_call_are_not(
+    tmp_path: Path,
+) -> None:
+    out = _recorded_on_four_devices(_SPECS, tmp_path)
+    _, mesh, away, moved = _of(judge(read([out])), "predict")
+    assert isinstance(mesh.fix, OneMesh) and mesh.fix.specs
+    assert isinstance(away.fix, OneMesh)
+    # The calls before have `w` on four devices: `x` on one of them would raise.
+    assert isinstance(moved.fix, OneSharding) and moved.fix.paths == ("x",)
+    assert moved.avoidable == "maybe"
+
+
 def test_arrays_on_another_mesh_are_placed_on_one_from_the_first_call(tmp_path: Path) -> None:
     out = _recorded_on_four_devices(_MESHES, tmp_path)
     _, placed, other, back = [one.fix for one in _of(judge(read([out])), "predict")]

@@ -14,6 +14,8 @@ class OneCallStyle(Advice):
     variadic: bool = False
     optional: bool = False
     """Whether omitting it means something else."""
+    computed: bool = False
+    """Whether Python computes with the default of what is omitted."""
 
 
 class OneStructure(Advice):
@@ -100,6 +102,8 @@ class OneDtype(Advice):
     dtypes: tuple[str, ...] = ()
     python: bool = False
     """Whether they are Python numbers in both calls: NumPy's are not weakly typed."""
+    seen_with: tuple[str, ...] = ()
+    """What is another in calls of the same function that passed integers only."""
 
 
 class CastResult(Advice):
@@ -144,6 +148,8 @@ class OneMesh(Advice):
     """Place arrays on one mesh."""
 
     code = "one-mesh"
+    specs: bool = False
+    """Whether calls split an array over its mesh in different ways, too."""
 
 
 class OneSharding(Advice):

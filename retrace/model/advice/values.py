@@ -152,6 +152,12 @@ class ToArgument(Advice):
     """The class of the static object that holds it, if each object of it only equals itself."""
     mapped: bool = False
     """As in `OfFunction`."""
+    needed: tuple[str, ...] = ()
+    """What its class has to compare for other functions, which the function is to do without."""
+    read_by: tuple[str, ...] = ()
+    """As in `LeaveOutValue`."""
+    may_read: tuple[str, ...] = ()
+    """As in `LeaveOutValue`."""
     seen_with: tuple[str, ...] = ()
     """What is another in calls of the same function that were seen with one value only."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrace.model import Component, ShardingChange
-from retrace.reason import arrays, weak
+from retrace.reason import arrays, placements, weak
 from retrace.reason.cards.card import Avoidable, Card, perhaps
 from retrace.reason.evidence import Evidence
 from retrace.reason.traits import is_placed_later
@@ -51,5 +51,5 @@ SHARDING_CHANGED = Card(
     components=(Component.SHARDING,),
     settled=_placement_settled,
     avoidable=perhaps,
-    advice=arrays.sharding,
+    advice=placements.sharding,
 )

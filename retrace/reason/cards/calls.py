@@ -33,7 +33,7 @@ def _if_called_alike(evidence: Evidence) -> Avoidable:
     own = [change for change in changes if change.component is Component.SIGNATURE]
     meant = any("[" in (change.path or "") for change in own)
     passing = (Component.SIGNATURE, Component.TREE, *OF_ARGUMENTS)
-    if calling_library(evidence.miss):
+    if calling_library(evidence.miss) or arrays.computes_with_default(evidence):
         return "maybe"
     arrays_too = any(change.component not in passing for change in in_key(changes))
     return "maybe" if meant or arrays_too or stands_for_none(evidence.miss, changes) else "yes"

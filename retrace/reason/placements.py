@@ -1,0 +1,120 @@
+"""Where arrays are to be placed: what two calls say of it, held against all calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+from retrace.model import Leaf, ShardingChange, Verdict
+from retrace.model.advice import (
+    Advice,
+    LowerWithSharding,
+    OneMesh,
+    OneSharding,
+    PlaceFirst,
+    Proof,
+)
+from retrace.reason.asked import replace_advice
+from retrace.reason.evidence import Evidence
+from retrace.reason.objects import advice_of_kind
+
+_MESH = re.compile(r"mesh\{[^}]*\}")
+_ONE_DEVICE = "SingleDevice("
+
+
+def sharding(evidence: Evidence) -> Advice:
+    """What to do if arrays are placed differently."""
+    own = [change for change in evidence.changes if isinstance(change, ShardingChange)]
+    names = _paths(own)
+    if evidence.nearest is not None and evidence.nearest.ahead and not evidence.miss.ahead:
+        return LowerWithSharding(paths=names)
+    moved = [change for change in own if change.old.sharding != change.new.sharding]
+    remeshed = [change for change in moved if _is_on_another_mesh(change)]
+    if remeshed:
+        rest = tuple((change.path, "sharding") for change in own if change not in remeshed)
+        return OneMesh(paths=_paths(remeshed), others=rest)
+    if own and moved == own and all(map(_is_on_other_devices, own)):
+        return OneSharding(paths=names, proof=Proof.MEANING)
+    later = bool(own) and all(one.old.committed and not one.new.committed for one in own)
+    return PlaceFirst(paths=names, later=later)
+
+
+def _is_on_another_mesh(change: ShardingChange) -> bool:
+    found = [_MESH.search(side.sharding or "") for side in (change.old, change.new)]
+    old, new = (one and one[0] for one in found)
+    return old is not None and new is not None and old != new
+
+
+def _is_on_other_devices(change: ShardingChange) -> bool:
+    """Whether an array was moved from one device to another, or to or from a mesh."""
+    sides = [side.sharding or "" for side in (change.old, change.new)]
+    single = [side.startswith(_ONE_DEVICE) for side in sides]
+    if all(single):
+        return True
+    # Once committed, an array is not moved by JAX: the program did it, between its calls.
+    return any(single) and change.old.committed and change.new.committed
+
+
+def _paths(changes: list[ShardingChange]) -> tuple[str, ...]:
+    return tuple([change.path for change in changes])
+
+
+def place_alike(history: list[Verdict]) -> None:
+    """Arrays that some calls place on another mesh, or that were placed and are not any more."""
+    meshes = {path for one in advice_of_kind(history, OneMesh) for path in one.paths}
+    asked = {path for one in advice_of_kind(history, PlaceFirst) for path in one.paths}
+    if not meshes and not asked:
+        return
+    placed: dict[str, int] = {}
+    specs: dict[str, set[str]] = {}
+    for verdict in history:
+        for leaf in verdict.miss.key.leaves:
+            if not leaf.committed:
+                continue
+            if leaf.path in asked:
+                placed.setdefault(leaf.path, verdict.miss.number)
+            if leaf.path in meshes:
+                specs.setdefault(leaf.path, set()).add(_MESH.sub("", leaf.sharding or ""))
+    for index, verdict in enumerate(history):
+        own, near = verdict.fix, verdict.nearest
+        if not isinstance(own, PlaceFirst | OneMesh) or near is None:
+            continue
+        if not meshes.isdisjoint(own.paths):
+            known = {name: getattr(own, name) for name in Advice.fields}
+            several = any(len(specs.get(path, ())) > 1 for path in own.paths)
+            replace_advice(history, index, OneMesh(**known, specs=several))
+        elif isinstance(own, PlaceFirst) and not own.later:
+            if any(placed.get(one, near.number) < near.number for one in own.paths):
+                replace_advice(history, index, own.changed(always=True))
+            elif _is_elsewhere(verdict, history):
+                there = OneSharding(paths=own.paths, others=own.others, proof=Proof.MEANING)
+                replace_advice(history, index, there)
+                history[index] = replace(history[index], avoidable="maybe")
+
+
+def _is_elsewhere(verdict: Verdict, history: list[Verdict]) -> bool:
+    """Whether a call with these arrays not placed has others on other devices.
+
+    JAX raises where arrays of one call are committed to other devices.
+    """
+    paths = verdict.fix.paths if verdict.fix is not None else ()
+    new = [leaf for leaf in verdict.miss.key.leaves if leaf.path in paths]
+    found = {_devices(leaf) for leaf in new}
+    return any(
+        leaf.committed and _devices(leaf) not in found
+        for other in history
+        if not _is_placed(other, paths)
+        for leaf in other.miss.key.leaves
+    )
+
+
+def _is_placed(verdict: Verdict, paths: Collection[str]) -> bool:
+    return any(leaf.committed for leaf in verdict.miss.key.leaves if leaf.path in paths)
+
+
+def _devices(leaf: Leaf) -> str:
+    """The mesh or the one device of an array, as far as the text of its placement says."""
+    text = leaf.sharding or ""
+    mesh = _MESH.search(text)
+    return text if mesh is None else mesh[0]

@@ -1,0 +1,128 @@
+"""What advice on one function takes from others that get the same objects."""
+
+# JAX's own annotations are partial.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from retrace.model import Verdict
+from retrace.model.advice import LeaveOutValue, OneStructure, ToArgument
+from retrace.plan.order import plan
+from retrace.present.advice import advised as sentence_of
+from retrace.present.plan_words import sentence
+from tests.recording.conftest import JudgeAll
+
+ones = np.ones(3, np.float32)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["at"], meta_fields=["kind", "pull"])
+@dataclass
+class _World:
+    at: Any
+    kind: str = "ball"
+    pull: float = 9.8
+
+
+def _again(verdicts: list[Verdict], name: str) -> list[Verdict]:
+    return [one for one in verdicts if one.miss.function.name == name and one.nearest]
+
+
+def test_a_static_field_that_another_function_reads_stays_in_the_key(judge_all: JudgeAll) -> None:
+    moved = jax.jit(lambda world: world.at - world.pull * (world.kind == "ball"))
+    scored = jax.jit(lambda world: (world.at**2).sum())
+
+    def program() -> None:
+        for kind, pull in (("ball", 9.8), ("ball", 1.6), ("cart", 1.6)):
+            world = _World(ones, kind, pull)
+            moved(world)
+            scored(world)
+
+    recording, verdicts = judge_all(program)
+    scoring = [one for one in verdicts if one.nearest and one.program_change == "identical"]
+    assert [one.fix.code for one in scoring if one.fix] == ["leave-out"] * 2
+    for verdict in scoring:
+        assert isinstance(verdict.fix, LeaveOutValue)
+        assert verdict.fix.read_by
+        assert "what it reads" in sentence_of(verdict.fix)
+    assert not any(step.sure == "clear" for step in plan(recording, verdicts).steps)
+
+
+def test_a_static_field_may_be_read_where_something_else_changed_with_it(
+    judge_all: JudgeAll,
+) -> None:
+    moved = jax.jit(lambda world, by: world.at - by * (world.kind == "ball"))
+    scored = jax.jit(lambda world: (world.at**2).sum())
+
+    def program() -> None:
+        for kind, by in (("ball", 1.0), ("cart", np.float32(1))):
+            world = _World(ones, kind)
+            moved(world, by)
+            scored(world)
+
+    _, verdicts = judge_all(program)
+    fix = verdicts[-1].fix
+    assert isinstance(fix, LeaveOutValue)
+    assert fix.may_read
+    assert verdicts[-1].avoidable == "maybe"
+
+
+class _Spec:
+    def __init__(self, layers: int, beta: float) -> None:
+        self.layers, self.beta = layers, beta
+
+
+def test_a_class_goes_on_comparing_what_another_function_loops_over(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="spec")
+    def sampled(x: Any, spec: _Spec) -> Any:
+        for _ in range(spec.layers):
+            x = jnp.tanh(x + 1)
+        return x
+
+    @partial(jax.jit, static_argnames="spec")
+    def weighed(x: Any, spec: _Spec) -> Any:
+        return spec.beta * (x**2).sum()
+
+    def program() -> None:
+        for layers, beta in ((1, 0.5), (2, 0.7), (3, 0.8)):
+            spec = _Spec(layers, beta)
+            weighed(ones, spec)
+            sampled(ones, spec)
+
+    _, verdicts = judge_all(program)
+    for verdict in _again(verdicts, "weighed"):
+        fix = verdict.fix
+        assert isinstance(fix, ToArgument)
+        assert (fix.needed, fix.read_by, fix.unread) == (("spec.layers",), ("sampled",), ())
+        assert "whole `spec`" in sentence_of(fix)
+        assert "leave out" not in sentence_of(fix)
+
+
+def test_text_in_a_tree_is_no_array_in_a_plan(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="bounce")
+    def moved(world: _World, by: Any, bounce: bool = False) -> Any:
+        at = world.at - by * len(world.kind)
+        return jnp.abs(at) if bounce else at
+
+    def program() -> None:
+        for kind, by, bounce in (
+            ("ball", 0.1, False),
+            ("cart!", np.float32(0.1), False),
+            ("cart!", 0.1, True),
+            ("ball", 0.1, True),
+        ):
+            moved(_World(ones, kind), by, bounce)
+
+    recording, verdicts = judge_all(program)
+    found = [one.proposal for one in plan(recording, verdicts).steps]
+    (about,) = [one for one in found if "world.kind" in one.changes[0].paths]
+    assert isinstance(about.advice, OneStructure)
+    assert "depends on it" in sentence(about)
