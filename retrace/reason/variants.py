@@ -39,19 +39,22 @@ class _Call(NamedTuple):
 
 def keep_read(history: list[Verdict]) -> None:
     """What two calls do not read, or only as a constant, calls with another flag may read."""
-    if not any(isinstance(one.fix, _HELD_AGAINST_ALL) for one in history):
+    if not any(_is_held_against_all(one.fix) for one in history):
         return
     calls = {one.miss.id: call for one in history[:_MAX_CALLS] for call in _call(history, one)}
     branches: dict[tuple[str, ...], _Branches] = {}
+    whole: dict[tuple[str, ...], list[_Values]] = {}
     told: dict[tuple[type[Advice], tuple[str, ...]], Advice] = {}
     for index, verdict in enumerate(history):
         own, call = verdict.fix, calls.get(verdict.miss.id)
-        if not isinstance(own, _HELD_AGAINST_ALL):
+        if own is None or not _is_held_against_all(own):
             continue
         key = type(own), own.paths
         if call is not None and isinstance(own, OneDtype):
-            told[key] = _where_integers(calls, history, call, own)
-        elif call is not None:
+            if own.paths not in whole:
+                whole[own.paths] = _with_integers(calls, history, own.paths)
+            told[key] = _where_integers(whole[own.paths], call, own)
+        elif call is not None and isinstance(own, LeaveOutValue | ToArgument):
             if own.paths not in branches:
                 branches[own.paths] = _by_branch(calls.values(), own.paths)
             told[key] = _held_against(branches[own.paths], call, own, verdict)
@@ -61,29 +64,29 @@ def keep_read(history: list[Verdict]) -> None:
             replace_advice(history, index, told[key])
 
 
-_HELD_AGAINST_ALL = (LeaveOutValue, OneDtype, ToArgument)
+def _is_held_against_all(advised: Advice | None) -> bool:
+    if isinstance(advised, OneDtype):
+        whole = {*map(_is_whole, advised.dtypes)}
+        return advised.proof is not Proof.MEANING and whole == {True, False}
+    return isinstance(advised, LeaveOutValue | ToArgument)
 
 
-def _where_integers(
-    calls: dict[str, _Call], history: list[Verdict], call: _Call, own: OneDtype
-) -> OneDtype:
-    """The advice, or a question where calls with other flags passed integers only."""
-    whole = {*map(_is_whole, own.dtypes)}
-    if own.proof is Proof.MEANING or whole != {True, False}:
-        return own
-    here = {*call.values.items()}
-    floats: dict[frozenset[tuple[str, Hashable]], bool] = {}
+def _with_integers(
+    calls: dict[str, _Call], history: list[Verdict], paths: tuple[str, ...]
+) -> list[_Values]:
+    """The flags of calls that passed these arrays as integers only, which may be an index."""
+    floats: dict[_Values, bool] = {}
     for verdict in history[:_MAX_CALLS]:
-        if (other := calls.get(verdict.miss.id)) is not None:
-            branch = frozenset(other.values.items())
-            found = [one.dtype for one in verdict.miss.key.leaves if one.path in own.paths]
+        if (call := calls.get(verdict.miss.id)) is not None:
+            branch = frozenset(call.values.items())
+            found = [one.dtype for one in verdict.miss.key.leaves if one.path in paths]
             floats[branch] = floats.get(branch, not found) or not all(map(_is_whole, found))
-    names = {
-        name: None
-        for branch, has_floats in floats.items()
-        if not has_floats
-        for name, _ in sorted(branch ^ here, key=repr)
-    }
+    return [branch for branch, has_floats in floats.items() if not has_floats]
+
+
+def _where_integers(whole: list[_Values], call: _Call, own: OneDtype) -> OneDtype:
+    here = {*call.values.items()}
+    names = {name: None for branch in whole for name, _ in sorted(branch ^ here, key=repr)}
     return own.changed(seen_with=tuple(names), proof=Proof.MEANING) if names else own
 
 
