@@ -36,6 +36,7 @@ from retrace.plan.programs import value_at
 from retrace.plan.reach import Reach
 from retrace.plan.root import Root
 from retrace.plan.step import Change, Proposal, Sizes
+from retrace.plan.takers import other_takers
 from retrace.reason.arrays import array_for_number
 from retrace.reason.cards import card
 from retrace.reason.evidence import is_numeric
@@ -116,7 +117,10 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
         told = advised if len(members) > 1 or family == "rank" else None
         read = () if advised is None or told is not None else advised.read_too
         proposal = Proposal(_CODES[family], changes, told, file, line, sizes, pairs, made, by)
-        return proposal._replace(read_too=read)
+        sized = sizes or pairs
+        alone = sized is not None and sized.along.separate
+        takers = other_takers(members, padded or misses, reach) if alone else ()
+        return proposal._replace(read_too=read, takers=takers)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     also = tuple(sorted(_other_lines(members, names, reach)))
     return Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)

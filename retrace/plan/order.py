@@ -84,7 +84,7 @@ def _step(choice: Choice, ledger: Ledger, reach: Reach) -> _Draft:
         gone=gone,
         alone=ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
         left=Amount(),
-        sure="ask" if is_unsaid else _how_sure(choice, about, ledger, reach),
+        sure="ask" if is_unsaid or proposed.takers else _how_sure(choice, about, ledger, reach),
         worth=ledger.is_worth(gone),
     )
     return _Draft(step, choice.certain)

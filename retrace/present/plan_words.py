@@ -50,10 +50,12 @@ def _sentence(proposal: Proposal) -> str:
         )
     others = text if len(proposal.changes) > 1 else ""
     if proposal.pairs is not None:
-        return _together(proposal.pairs, others)
+        return _together(proposal.pairs, others, proposal.takers)
     if proposal.sizes is None:
         return text
-    return f"{_padded(proposal.sizes, others)[:-1]}{also_read(proposal.read_too)}."
+    return (
+        f"{_padded(proposal.sizes, others, proposal.takers)[:-1]}{also_read(proposal.read_too)}."
+    )
 
 
 def _created_once(change: Change) -> str:
@@ -156,7 +158,7 @@ def _meant(why: Meant, along: Along) -> str:
     return through if why == "ordered" else f"{_MEANT[why][:-1]}, and {through}"
 
 
-def _padded(sizes: Sizes, others: str) -> str:
+def _padded(sizes: Sizes, others: str, takers: tuple[str, ...]) -> str:
     name, number = every_axis(sizes), len(sizes.chosen.sizes)
     by_axes = arrays_by_axes(sizes)
     if not by_axes:
@@ -176,10 +178,18 @@ def _padded(sizes: Sizes, others: str) -> str:
         text = f"{text} ({names(sizes.keys)}, PRNG keys, by making as many: NumPy holds none)"
     if sizes.follows:
         text = f"{text}; {also(sizes)}"
-    text = f"{text}; {masked(sizes.along)}."
+    text = f"{text}; {masked(sizes.along)}{_taken(takers)}."
     if sizes.meant not in _SAID:
         text = f"{_meant(sizes.meant, sizes.along)} {text}"
     return f"{others[:-1]}; and {text}" if others else text
+
+
+def _taken(takers: tuple[str, ...]) -> str:
+    """Who is not to get what is padded for others."""
+    if not takers:
+        return ""
+    get, them = ("get", "them") if len(takers) > 1 else ("gets", "it")
+    return f"; {names(takers)} {get} arrays of this size, too: pass {them} the real rows"
 
 
 def also(sizes: Sizes) -> str:
@@ -189,7 +199,7 @@ def also(sizes: Sizes) -> str:
     return f"{what} {'grows' if one else 'grow'} with it: pad {'that' if one else 'those'} along"
 
 
-def _together(pairs: Pairs, others: str) -> str:
+def _together(pairs: Pairs, others: str, takers: tuple[str, ...]) -> str:
     axes, number = listed([quoted(name) for name in pairs.axes]), len(pairs.chosen.sizes)
     if number == 1:
         text = f"pad {axes} to {by(pairs.chosen.sizes[0])}"
@@ -197,7 +207,7 @@ def _together(pairs: Pairs, others: str) -> str:
         text = f"pad {axes} together, up to the first of {number} sizes that fits on every axis"
     if others_of := [name for own in pairs.same for name in own if name not in pairs.axes]:
         text = f"{text}, and {listed([quoted(name) for name in others_of], 6)} with them"
-    text = f"{text}; {masked(pairs.along, len(pairs.axes))}."
+    text = f"{text}; {masked(pairs.along, len(pairs.axes))}{_taken(takers)}."
     if pairs.meant not in _SAID:
         text = f"{_meant(pairs.meant, pairs.along)} {text}"
     return f"{others[:-1]}; and {text}" if others else text

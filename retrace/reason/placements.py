@@ -94,7 +94,7 @@ def place_alike(history: list[Verdict]) -> None:
 
 
 def _is_elsewhere(verdict: Verdict, history: list[Verdict]) -> bool:
-    """Whether a call with these arrays not placed has others on other devices.
+    """Whether an earlier call with these arrays not placed has others on other devices.
 
     JAX raises where arrays of one call are committed to other devices.
     """
@@ -104,7 +104,7 @@ def _is_elsewhere(verdict: Verdict, history: list[Verdict]) -> bool:
     return any(
         leaf.committed and _devices(leaf) not in found
         for other in history
-        if not _is_placed(other, paths)
+        if other.miss.number < verdict.miss.number and not _is_placed(other, paths)
         for leaf in other.miss.key.leaves
     )
 

@@ -126,3 +126,26 @@ def test_text_in_a_tree_is_no_array_in_a_plan(judge_all: JudgeAll) -> None:
     (about,) = [one for one in found if "world.kind" in one.changes[0].paths]
     assert isinstance(about.advice, OneStructure)
     assert "depends on it" in sentence(about)
+
+
+def test_what_is_padded_for_one_function_is_not_passed_to_another(judge_all: JudgeAll) -> None:
+    embedded = jax.jit(lambda x: jnp.tanh(x))
+    spread = jax.jit(lambda x: (x - x.mean(0)).std())
+
+    def program(*, shares: bool) -> Any:
+        def run() -> None:
+            for size in (20, 32):
+                x = np.ones((size, 3), np.float32)
+                embedded(x)
+                if size == 20:
+                    spread(x if shares else x[:7])
+
+        return run
+
+    recording, verdicts = judge_all(program(shares=False))
+    (alone,) = plan(recording, verdicts).steps
+    assert (alone.sure, alone.proposal.takers) == ("likely", ())
+    recording, verdicts = judge_all(program(shares=True))
+    (shared,) = plan(recording, verdicts).steps
+    assert shared.sure == "ask"
+    assert "real rows" in sentence(shared.proposal)
