@@ -70,8 +70,15 @@ _PLAINLY: dict[str, Callable[[Change], str]] = {
     "dtype": lambda one: f"give {names(one.paths)} one dtype at every call",
     "tree": lambda one: f"give {names(one.paths)} the same structure at every call",
     "weak_type": lambda one: f"pass {names(one.paths)} with a dtype, not as a Python number",
+    "signature": lambda one: f"pass {names(one.paths)} the same way at every call",
+    "static": lambda one: f"keep {names(one.paths)} to {_one_or_few(one)}",
+    "meta": lambda one: f"keep {names(one.paths)} the same between calls",
     "function": _created_once,
 }
+
+
+def _one_or_few(change: Change) -> str:
+    return "one value" if change.to_one else "a few values"
 
 
 def _without_advice(proposal: Proposal) -> str:

@@ -100,9 +100,9 @@ def _is_elsewhere(verdict: Verdict, history: list[Verdict]) -> bool:
     """
     paths = verdict.fix.paths if verdict.fix is not None else ()
     new = [leaf for leaf in verdict.miss.key.leaves if leaf.path in paths]
-    found = {_devices(leaf) for leaf in new}
-    return any(
-        leaf.committed and _devices(leaf) not in found
+    found = {_devices(leaf) for leaf in new if leaf.sharding}
+    return bool(found) and any(
+        leaf.committed and leaf.sharding and _devices(leaf) not in found
         for other in history
         if other.miss.number < verdict.miss.number and not _is_placed(other, paths)
         for leaf in other.miss.key.leaves

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from retrace.model import Change, FieldChange, Verdict
+from retrace.model import Change, Component, FieldChange, Verdict
 from retrace.model.advice import Advice, LeaveOutValue, LoopInProgram, Proof, ToArgument
 from retrace.model.key import Node
 from retrace.reason.evidence import OF_VALUES, types_of
@@ -104,8 +104,12 @@ def _read(
             own = fields - unread_by[site] or fields
             for field in own:
                 readers[field][site] = verdict.miss.function.name
-            if len(own) == 1 and not any(
-                _is_else(one, verdict) for one in in_key(verdict.changes)
+            # Without a change of the program, arrays that it captured are only other objects.
+            differs = any(one.component is Component.PROGRAM for one in verdict.changes)
+            if (
+                differs
+                and len(own) == 1
+                and not any(_is_else(one, verdict) for one in in_key(verdict.changes))
             ):
                 sure |= {(field, site) for field in own}
             if _is_shown(verdict.fix):

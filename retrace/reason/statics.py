@@ -12,6 +12,7 @@ from retrace.model import (
     Component,
     FieldChange,
     NamedChange,
+    TreeChange,
 )
 from retrace.model.advice import (
     REUSED,
@@ -205,6 +206,8 @@ def differs_by(change: Change, evidence: Evidence) -> bool:
     """Whether the programs differ, and what changed elsewhere does not explain it."""
     if not differs(evidence) or OF_TYPES & {*evidence.components}:
         return False
+    if any(isinstance(one, TreeChange) and one is not change for one in evidence.changes):
+        return False  # another structure has another program
     if is_explained_beside(change, evidence.changes):
         return False
     program = evidence.program

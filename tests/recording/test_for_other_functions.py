@@ -149,3 +149,32 @@ def test_what_is_padded_for_one_function_is_not_passed_to_another(judge_all: Jud
     (shared,) = plan(recording, verdicts).steps
     assert shared.sure == "ask"
     assert "real rows" in sentence(shared.proposal)
+
+
+class _Solver:
+    def __init__(self, *, logs: bool) -> None:
+        self.logs = logs
+        self.modes = jnp.arange(3.0)
+
+    @partial(jax.jit, static_argnums=0)
+    def moved(self, x: Any) -> Any:
+        return x * self.modes
+
+    @partial(jax.jit, static_argnums=0)
+    def energy(self, x: Any) -> Any:
+        return (x**2).sum()
+
+
+def test_a_program_over_another_array_shows_no_other_field_to_be_read(
+    judge_all: JudgeAll,
+) -> None:
+    def program() -> None:
+        for logs in (False, True):
+            solver = _Solver(logs=logs)
+            solver.moved(ones)
+            solver.energy(ones)
+
+    _, verdicts = judge_all(program)
+    (verdict,) = _again(verdicts, "energy")
+    assert isinstance(verdict.fix, LeaveOutValue)
+    assert (verdict.fix.read_by, verdict.fix.may_read) == ((), ("moved",))

@@ -38,6 +38,7 @@ from retrace.model.advice import (
     ToArray,
 )
 from retrace.plan.order import plan
+from retrace.plan.step import Change, Proposal
 from retrace.present.advice import advised as sentence_of
 from retrace.present.group import Group
 from retrace.present.message import lines
@@ -1161,3 +1162,27 @@ def test_a_dtype_is_asked_for_where_another_branch_only_saw_integers(
         for one in plan(recording, verdicts).steps
         if isinstance(one.proposal.advice, OneDtype)
     )
+
+
+def test_a_function_that_is_new_is_not_blamed_for_another_structure(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="act")
+    def stacked(blocks: Any, x: Any, act: Any) -> Any:
+        for block in blocks:
+            x = act(block * x)
+        return x
+
+    def act() -> Any:
+        return lambda x: x + 1
+
+    _, verdicts = judge_all(lambda: [stacked([ones] * n, ones, act=act()) for n in (1, 2)])
+    (verdict,) = _again(verdicts, "stacked")
+    assert isinstance(verdict.fix, ReuseObject) and verdict.fix.proof is Proof.MEANING
+    assert ("blocks", "tree") in verdict.fix.others
+
+
+@pytest.mark.parametrize("family", ["meta", "signature", "static"])
+def test_a_plan_says_what_to_do_where_no_miss_does(family: str) -> None:
+    change = Change(family, ("net.act",), ("loss",), seen=2, to_one=True)
+    proposal = Proposal("few-values", (change,), None, "train.py", 4)
+    assert sentence(proposal) != f"{title(proposal)}."
+    assert "meant" in sentence(proposal)
