@@ -346,7 +346,10 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
             f"{'them' if len(advice.needed) > 1 else 'it'}"
         )
     if advice.unread:
-        text += f"; leave out {names(advice.unread)}, which no constant depends on"
+        them = "them" if len(advice.unread) > 1 else "it"
+        seen = advice.proof is not Proof.MEANING
+        none = "which no constant depends on" if seen else f"if no constant depends on {them}"
+        text += f"; leave out {names(advice.unread)}, {none}"
     if advice.type is not None:
         text += (
             f"; and keep one {quoted(advice.type)}, or give it an `__eq__` and a `__hash__` "

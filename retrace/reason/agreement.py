@@ -17,6 +17,7 @@ from retrace.model.advice import (
     Advice,
     BranchInProgram,
     CompareByValue,
+    FewValues,
     JitAndPass,
     JitForEach,
     JitOnce,
@@ -81,6 +82,7 @@ def agree(history: list[Verdict]) -> None:
         as_arrays,
         _keep_used,
         _leave_unread,
+        _pass_beside,
         keep_read,
         leave_constants,
         _keep_optional,
@@ -304,6 +306,33 @@ def _leave_unread(history: list[Verdict]) -> None:
             if rest and rest != own.paths:
                 also = tuple((path, "static") for path in own.paths if path in unread)
                 replace_advice(history, index, own.changed(paths=rest, others=own.others + also))
+
+
+def _pass_beside(history: list[Verdict]) -> None:
+    """Constants that follow from one value, as another call shows, where others changed, too."""
+    known = [one for one in advice_of_kind(history, ToArgument) if one.proof is Proof.CONSTANTS]
+    unread: dict[tuple[str, ...], dict[str, None]] = {}
+    for index, verdict in enumerate(history if known else ()):
+        own = verdict.fix
+        if not isinstance(own, FewValues) or verdict.program_change not in _OF_ONE_PROGRAM:
+            continue
+        named = (*own.paths, *(path for path, what in own.others if what == "static"))
+        if len(named) < len(own.paths) + len(own.others):
+            continue
+        for one in known:
+            rest = tuple(path for path in named if path not in one.paths)
+            if {*one.paths} <= {*named} and all(is_in(path, one.outside) for path in rest):
+                unread.setdefault(one.paths, {}).update(dict.fromkeys(rest))
+                replace_advice(history, index, one)
+                break
+    for index, verdict in enumerate(history if unread else ()):
+        own = verdict.fix
+        if isinstance(own, ToArgument) and (rest := unread.get(own.paths)):
+            besides = tuple(dict.fromkeys((*own.unread, *rest)))
+            replace_advice(history, index, own.changed(unread=besides, proof=Proof.MEANING))
+
+
+_OF_ONE_PROGRAM = ("constants-only", "identical")
 
 
 def _read_too(history: list[Verdict]) -> None:

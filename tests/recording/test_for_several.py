@@ -1186,3 +1186,26 @@ def test_a_plan_says_what_to_do_where_no_miss_does(family: str) -> None:
     proposal = Proposal("few-values", (change,), None, "train.py", 4)
     assert sentence(proposal) != f"{title(proposal)}."
     assert "meant" in sentence(proposal)
+
+
+def test_what_changed_beside_a_constant_is_named_where_the_constant_is_passed(
+    judge_all: JudgeAll,
+) -> None:
+    @dataclass(frozen=True)
+    class Config:
+        name: str
+        smooth: float
+
+    @partial(jax.jit, static_argnames="config")
+    def smoothed(x: Any, config: Config) -> Any:
+        return (1 - config.smooth) * x + config.smooth / 7
+
+    configs = [Config("base", 0.1), Config("base", 0.3), Config("later", 0.6)]
+    recording, verdicts = judge_all(lambda: [smoothed(ones, config) for config in configs])
+    fixes = [one.fix for one in _again(verdicts, "smoothed")]
+    for fix in fixes:
+        assert isinstance(fix, ToArgument)
+        assert (fix.paths, fix.unread) == (("config.smooth",), ("config.name",))
+    (step,) = plan(recording, verdicts).steps
+    assert (step.sure, step.gone.calls.high) == ("ask", 2)
+    assert "`config.name`" in sentence(step.proposal)
