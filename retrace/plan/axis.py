@@ -12,7 +12,7 @@ from retrace.model import Function, Verdict
 from retrace.model.advice import PadShape
 from retrace.plan.corners import Size
 from retrace.plan.history import Column, History, Part
-from retrace.plan.joint import lengths, sizes_of
+from retrace.plan.joint import lengths, rows_with, sizes_of
 from retrace.plan.replay import Mapped
 
 _Sized = TypeVar("_Sized", int, Size)
@@ -34,11 +34,16 @@ class Axis:
         self.sizes: dict[int, int] = {}
         """The size for each value of the column."""
         self.corners: dict[int, Size] = {}
-        """The sizes of all independent lengths, for each value of the column."""
+        """The sizes of all independent lengths, for each value of the column; 0 if absent."""
+        there = [rows_with(history, part, sizes) for part in self.dims]
         for row in self.rows:
             value = column.values[row]
             self.sizes.setdefault(value, sizes[self.part][row])
-            self.corners.setdefault(value, tuple([sizes[part][row] for part in self.dims]))
+            own = [
+                sizes[part][row] if row in rows else 0
+                for part, rows in zip(self.dims, there, strict=True)
+            ]
+            self.corners.setdefault(value, tuple(own))
 
     @property
     def function(self) -> tuple[str, str | None]:

@@ -83,6 +83,17 @@ def _rows_with(history: History, path: str) -> list[int]:
     return [row for row in rows if history.value(row, there) != ABSENT]
 
 
+def rows_with(
+    history: History, part: Part, own: Mapping[Part, tuple[int, ...]]
+) -> Container[int]:
+    """The rows in which an axis has a length of its own, or that of an axis in all rows."""
+    every = range(len(history.rows))
+    for other, sizes in own.items():
+        if sizes == own[part] and len(_rows_with(history, other.path)) == len(every):
+            return every
+    return {*_rows_with(history, part.path)}
+
+
 def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
     """One axis for each independent length, meaning that it grows with none of the others.
 

@@ -101,6 +101,8 @@ def _pair_lines(number: int, pairs: Pairs, width: int) -> Iterator[str]:
     )
     yield from wrapped(f"    {_weighted_together(pairs)}", width, 4)
     names = ", ".join(f"`n[{at}]` for {name}" for at, name in enumerate(axes))
+    if any(0 in size for size in pairs.seen):
+        names += " (0 if the call leaves it out)"
     yield from wrapped(f"    in the loader, with the lengths of a call as {names}:", width, 4)
     yield "        # cheapest first; larger ones: split them, or add a size"
     yield from wrapped(f"        SIZES = {pairs.chosen.sizes}", width, 17)

@@ -1130,6 +1130,28 @@ def test_axes_of_which_some_pairs_occur_are_padded_together(
     assert told["k"] == len(told["sizes"])
 
 
+def test_a_combination_has_no_length_of_an_array_that_its_calls_leave_out(
+    judge_all: JudgeAll,
+) -> None:
+    @jax.jit
+    def decoded(token: Any, cache: Any = None) -> Any:
+        return token.sum() if cache is None else token.sum() + jnp.tanh(cache).sum()
+
+    def program() -> None:
+        for length in (3, 4):
+            decoded(ones(length, 2))
+        for length in (3, 4, 5, 6):
+            decoded(ones(1, 2), ones(length, 2))
+
+    recording, verdicts = judge_all(program)
+    found = [one.proposal.pairs for one in plan(recording, verdicts).steps if one.proposal.pairs]
+    assert len(found) == 1
+    seen = {(0, 3), (0, 4), (3, 1), (4, 1), (5, 1), (6, 1)}
+    turned = found[0].axes[0].startswith("token")
+    assert {(b, a) if turned else (a, b) for a, b in found[0].seen} == seen
+    assert {(0 in size) for size in found[0].chosen.sizes} == {True, False}
+
+
 def test_rows_of_the_data_weigh_what_is_padded_together(judge_all: JudgeAll) -> None:
     def program() -> None:
         f = jax.jit(lambda x, mask: (x.sum(-1) * mask).sum())
