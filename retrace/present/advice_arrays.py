@@ -200,6 +200,13 @@ def _number(advice: model.CastNumber, who: str) -> str:
             "does not, so results differ: if all calls should compute as with the array, pass "
             f"{typed} at every call; otherwise cast inside {quoted(advice.name)}"
         )
+    if isinstance(advice, model.CastCarry) and len(advice.types) > 1 and advice.each:
+        by_type: dict[str, list[str]] = {}
+        for path, dtype, has_axes in advice.each:
+            if path in advice.paths:
+                by_type.setdefault(_typed(dtype, has_axes), []).append(path)
+        each = [f"{names(paths)} as {typed}" for typed, paths in by_type.items()]
+        return f"start {listed(each, len(each))}, the type that later calls pass"
     if isinstance(advice, model.CastCarry):
         return f"start {who} as {typed}, the type that later calls pass"
     return (

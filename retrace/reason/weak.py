@@ -48,6 +48,7 @@ def weak_type(evidence: Evidence) -> Advice | None:
     return kind(
         paths=paths,
         types=types,
+        each=tuple([(leaf.path, leaf.dtype, bool(leaf.shape)) for leaf in found]),
         name=name,
         later=tuple([leaf.path for leaf in later]),
         returned=_is_returned(evidence, later),

@@ -79,6 +79,14 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.Library, {"maker": "fit", "wraps": True}),
     (advice.Library, {"maker": "fit", "is_body": True}),
     (advice.OneStructure, {"way": "none", "proof": Proof.MEANING}),
+    (
+        advice.CastCarry,
+        {
+            "types": (("float32", False), ("int32", False)),
+            "each": (("a", "float32", False), ("b", "int32", False), ("c", "float32", False)),
+            "paths": ("a", "b"),
+        },
+    ),
     (advice.OneCallStyle, {"variadic": True}),
     (advice.OneCallStyle, {"computed": True}),
     (advice.OneDtype, {"dtypes": ("int32", "float32"), "seen_with": ("mode",)}),

@@ -123,6 +123,8 @@ class CastNumber(Advice):
     code = "cast-argument"
     types: tuple[tuple[str, bool], ...]
     """Dtypes, and whether the array has axes."""
+    each: tuple[tuple[str, str, bool], ...] = ()
+    """The same of each array, after its path."""
     name: str
     later: tuple[str, ...] = ()
     """Those of the paths that are weakly typed in this call, not in the earlier one."""
