@@ -338,12 +338,13 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         text += f"; and create {quoted(advice.function)} once"
     if advice.needed:
         by = (*advice.read_by, *advice.may_read)
-        depend = "depends" if len(by) == 1 else "depend"
+        depend = ("depends" if len(by) == 1 else "depend") if advice.read_by else "may depend"
+        needed = names(advice.needed)
         text += (
-            f"; pass {it} in place of the whole {names(advice.outside)}, whose class has to "
-            f"compare {names(advice.needed)}: {names(by)} "
-            f"{depend if advice.read_by else 'may depend'} on "
-            f"{'them' if len(advice.needed) > 1 else 'it'}"
+            f"; {names(by)} {depend} on {needed}, which the class has to go on comparing"
+            if advice.also
+            else f"; pass {it} in place of the whole {names(advice.outside)}, whose class has to "
+            f"compare {needed}: {names(by)} {depend} on {'them' if advice.needed[1:] else 'it'}"
         )
     if advice.unread:
         them = "them" if len(advice.unread) > 1 else "it"

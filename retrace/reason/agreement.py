@@ -42,9 +42,9 @@ from retrace.reason.evidence import named_changes, types_of
 from retrace.reason.fields import with_fields
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
+    Deciding,
     advice_of_kind,
     ask_for_kept,
-    changed_for_nothing,
     keep_compared,
     keep_others,
     leave_constants,
@@ -273,7 +273,7 @@ def _keep_used(history: list[Verdict]) -> None:
         if not any(isinstance(verdict.fix, kind) for verdict in history):
             continue
         used: dict[str, Advice] = {}
-        unread = changed_for_nothing(history)
+        deciding = Deciding(history)
         for verdict in history:
             changed = {str(change.path) for change in in_key(verdict.changes)}
             advised = verdict.fix
@@ -283,10 +283,15 @@ def _keep_used(history: list[Verdict]) -> None:
                 continue
             if component is None or len(changed) == 1:
                 # Where several changed, those decide that never changed for nothing.
-                named = [path for path in advised.paths if path not in unread]
-                if not named and advised.others and verdict.program_change == "shapes-only":
+                if (
+                    not deciding.always(advised.paths)
+                    and advised.others
+                    and verdict.program_change == "shapes-only"
+                ):
                     continue  # arrays of another size are why
-                named = named or advised.paths
+                named = deciding.of(advised.paths, verdict)
+                if isinstance(advised, FewValues):
+                    advised = advised.changed(paths=tuple(named))
                 used |= {path: advised for path in named if path not in used}
         for index, verdict in enumerate(history):
             advised = verdict.fix

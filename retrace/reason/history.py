@@ -21,11 +21,13 @@ from retrace.model.advice import (
     FewSizes,
     FewValues,
     JitBlock,
+    LoopInProgram,
     PadBatch,
     PadShape,
     PassDecision,
     Proof,
     SkipEmpty,
+    TripsInProgram,
 )
 from retrace.model.change import together
 from retrace.reason import rules
@@ -34,7 +36,7 @@ from retrace.reason.around import one_for_each
 from retrace.reason.arrays import pad_shape
 from retrace.reason.evidence import OF_VALUES, types_of, values_of
 from retrace.reason.fields import field_changes
-from retrace.reason.objects import changed_for_nothing
+from retrace.reason.objects import Deciding
 from retrace.reason.program import Comparison
 from retrace.reason.read_elsewhere import read_elsewhere
 from retrace.reason.sharing import shared
@@ -238,15 +240,18 @@ def _deciding(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
     asked = [
         (verdict, verdict.fix)
         for verdict in history
-        if isinstance(verdict.fix, (BranchInProgram, FewValues)) and len(verdict.fix.paths) > 1
+        if isinstance(verdict.fix, _DECIDES) and len(verdict.fix.paths) > 1
     ]
     if not asked:
         return
-    unread = changed_for_nothing(history)
+    deciding = Deciding(history)
     for verdict, advised in asked:
-        paths = tuple([path for path in advised.paths if path not in unread])
-        if paths and paths != advised.paths:
+        paths = deciding.of(advised.paths, verdict)
+        if paths != advised.paths:
             yield verdict, replace(verdict, fix=advised.changed(paths=paths))
+
+
+_DECIDES = (BranchInProgram, FewValues, LoopInProgram, TripsInProgram)
 
 
 class _Sharing:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
+from retrace.compare.equality import identity
 from retrace.model import Change, Verdict
 from retrace.model.advice import (
     Advice,
@@ -26,11 +27,12 @@ from retrace.reason.asked import replace_advice
 from retrace.reason.evidence import OF_VALUES, is_another_function, is_arrays
 from retrace.reason.fields import field_changes
 from retrace.reason.held import is_in
-from retrace.reason.rules import in_key
+from retrace.reason.rules import in_key, root
 from retrace.reason.statics import OF_TYPES
 from retrace.reason.traits import looks_equal, looks_the_same
 
 _Kind = TypeVar("_Kind", bound=Advice)
+_Besides: TypeAlias = tuple[tuple[str, Hashable], ...]
 
 
 def advice_of_kind(history: Iterable[Verdict], kind: type[_Kind]) -> list[_Kind]:
@@ -151,8 +153,17 @@ def keep_compared(history: list[Verdict]) -> None:
 
 
 def changed_for_nothing(history: list[Verdict]) -> set[str | None]:
-    """Values and fields that changed between calls whose programs are the same."""
-    return {
+    """Values and fields that changed between calls whose programs are the same.
+
+    Or that only differ in constants which follow from other values.
+    """
+    beside = {
+        path
+        for verdict in history
+        if isinstance(verdict.fix, ToArgument) and not verdict.fix.computed
+        for path in verdict.fix.unread
+    }
+    return beside | {
         part.path
         for verdict in history
         if verdict.program_change == "identical"
@@ -160,6 +171,42 @@ def changed_for_nothing(history: list[Verdict]) -> set[str | None]:
         if change.component in OF_VALUES
         for part in field_changes(change) or (change,)
     }
+
+
+class Deciding:
+    """Tells which of some values may decide a program: those that never changed for nothing.
+
+    If all of them did, as under another flag, only what calls with the same other arguments show
+    is left out; if nothing is left then, all may decide.
+    """
+
+    def __init__(self, history: list[Verdict]) -> None:
+        self._history = history
+        self._unread = changed_for_nothing(history)
+        self._beside: dict[frozenset[str], dict[_Besides, list[Verdict]]] = {}
+
+    def always(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of the paths that never changed for nothing."""
+        return tuple(path for path in paths if path not in self._unread)
+
+    def of(self, paths: Sequence[str], verdict: Verdict) -> tuple[str, ...]:
+        """Those of the paths, in their order."""
+        if found := self.always(paths):
+            return found
+        roots = frozenset(map(root, paths))
+        if roots not in self._beside:
+            beside = self._beside[roots] = defaultdict(list)
+            for one in self._history:
+                if one.program_change == "identical":
+                    beside[_besides(one, roots)].append(one)
+        same = changed_for_nothing(self._beside[roots].get(_besides(verdict, roots), []))
+        return tuple(path for path in paths if path not in same) or tuple(paths)
+
+
+def _besides(verdict: Verdict, roots: frozenset[str]) -> _Besides:
+    """The other static arguments of a call."""
+    static = verdict.miss.key.static
+    return tuple((name, identity(value)) for name, value in static if name not in roots)
 
 
 def _is_other(verdict: Verdict) -> bool:

@@ -61,7 +61,13 @@ def read_elsewhere(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]
             )
             yield index, replace(verdict, fix=asked, avoidable="maybe")
         elif isinstance(advised, ToArgument):
-            kept = {"needed": tuple(read or may_be), "unread": (), "type": None}
+            types = {field[0] for path in advised.paths if (field := known[site].get(path))}
+            own = {known[site].get(path) for path in (*advised.paths, *advised.unread)}
+            also = any(
+                field[0] in types and site in by_site and field not in own
+                for field, by_site in [*readers.items()]
+            )
+            kept = {"needed": tuple(read or may_be), "unread": (), "type": None, "also": also}
             by_ = {"read_by": tuple(by)} if read else {"may_read": tuple(perhaps)}
             asked = advised.changed(**kept, **by_, proof=Proof.MEANING)
             yield index, replace(verdict, fix=asked, avoidable="maybe")
@@ -93,6 +99,12 @@ def _read(
         function = verdict.miss.function
         own = {path: at for one in verdict.changes for path, at in _fields(one, verdict)}
         known[function.site].update(own)
+        fix = verdict.fix
+        if isinstance(fix, ToArgument) and not fix.computed:
+            # The constants that differ are those of what it passes.
+            unread = {own[path] for path in fix.unread if path in own}
+            unread_by[function.site] |= unread
+            own = {path: at for path, at in own.items() if at not in unread}
         if verdict.program_change == "identical":
             unread_by[function.site].update(own.values())
         elif verdict.program_change is not None:

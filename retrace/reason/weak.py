@@ -40,7 +40,8 @@ def weak_type(evidence: Evidence) -> Advice | None:
             package=_package(function),
             proof=proof,
         )
-    types = tuple(dict.fromkeys((leaf.dtype, bool(leaf.shape)) for leaf in found))
+    each = tuple([(leaf.path, leaf.dtype, bool(leaf.shape)) for leaf in found])
+    types = tuple(dict.fromkeys((dtype, has_axes) for _, dtype, has_axes in each))
     starts_weak = any(change.old for change in own)
     kind = CastCarry if starts_weak and proof is not Proof.MEANING else CastNumber
     became = {change.path for change in own if not change.old} if starts_weak else set[str]()
@@ -48,7 +49,7 @@ def weak_type(evidence: Evidence) -> Advice | None:
     return kind(
         paths=paths,
         types=types,
-        each=tuple([(leaf.path, leaf.dtype, bool(leaf.shape)) for leaf in found]),
+        each=each if len(types) > 1 else (),
         name=name,
         later=tuple([leaf.path for leaf in later]),
         returned=_is_returned(evidence, later),

@@ -92,6 +92,7 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.OneDtype, {"dtypes": ("int32", "float32"), "seen_with": ("mode",)}),
     (advice.OneMesh, {"specs": True}),
     (advice.ToArgument, {"needed": ("c.n",), "read_by": ("fit",), "outside": ("c",)}),
+    (advice.ToArgument, {"needed": ("c.n",), "read_by": ("fit",), "also": True}),
     (advice.ToArgument, {"needed": ("c.n",), "may_read": ("f", "g"), "outside": ("c",)}),
     (advice.PadBatch, {"passed_by": "package:fit"}),
     (advice.PadShape, {"ordered": ("scan",)}),

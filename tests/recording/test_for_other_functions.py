@@ -178,3 +178,34 @@ def test_a_program_over_another_array_shows_no_other_field_to_be_read(
     (verdict,) = _again(verdicts, "energy")
     assert isinstance(verdict.fix, LeaveOutValue)
     assert (verdict.fix.read_by, verdict.fix.may_read) == ((), ("moved",))
+
+
+@dataclass(frozen=True)
+class _Config:
+    act: str = "relu"
+    decay: float = 0.1
+    tag: str = "base"
+
+
+def test_what_a_constant_shows_not_to_be_read_is_read_by_no_function(judge_all: JudgeAll) -> None:
+    @partial(jax.jit, static_argnames="config")
+    def loss(x: Any, config: _Config) -> Any:
+        act = jnp.tanh if config.act == "tanh" else jnp.sin
+        return act(x).sum() + config.decay * (x**2).sum()
+
+    @partial(jax.jit, static_argnames="config")
+    def update(x: Any, config: _Config) -> Any:
+        return x - loss(x, config) * 2
+
+    def program() -> None:
+        for one in (_Config(), _Config(decay=0.3, tag="wd"), _Config(act="tanh", tag="tanh")):
+            loss(ones, one)
+            update(ones, one)
+
+    _, verdicts = judge_all(program)
+    for name in ("loss", "update"):
+        constant, other = (one.fix for one in _again(verdicts, name) if one.miss.parent is None)
+        assert isinstance(constant, ToArgument)
+        assert (constant.unread, constant.needed) == (("config.tag",), ())
+        assert other is not None
+        assert other.paths == ("config.act",)

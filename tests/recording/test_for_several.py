@@ -1209,3 +1209,26 @@ def test_what_changed_beside_a_constant_is_named_where_the_constant_is_passed(
     (step,) = plan(recording, verdicts).steps
     assert (step.sure, step.gone.calls.high) == ("ask", 2)
     assert "`config.name`" in sentence(step.proposal)
+
+
+def test_what_decides_a_program_under_one_flag_is_told_from_what_does_not(
+    judge_all: JudgeAll,
+) -> None:
+    class Spec:
+        def __init__(self, act: str, label: str) -> None:
+            self.act, self.label = act, label
+
+    @partial(jax.jit, static_argnames=("spec", "mode"))
+    def sampled(z: Any, spec: Spec, mode: str = "fast") -> Any:
+        act = jnp.sin if mode == "slow" and spec.act == "sin" else jnp.tanh
+        return act(z) if mode == "slow" else z * 2
+
+    def program() -> None:
+        for spec in (Spec("tanh", "a"), Spec("sin", "b"), Spec("tanh", "c")):
+            sampled(ones, spec)
+            sampled(ones, spec, "slow")
+
+    _, verdicts = judge_all(program)
+    named = [one.fix.paths for one in _again(verdicts, "sampled") if one.fix]
+    assert ("spec.act",) in named
+    assert not any({"spec.act", "spec.label"} <= {*paths} for paths in named)

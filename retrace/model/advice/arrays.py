@@ -124,7 +124,7 @@ class CastNumber(Advice):
     types: tuple[tuple[str, bool], ...]
     """Dtypes, and whether the array has axes."""
     each: tuple[tuple[str, str, bool], ...] = ()
-    """The same of each array, after its path."""
+    """The same of each array, after its path, if there are several."""
     name: str
     later: tuple[str, ...] = ()
     """Those of the paths that are weakly typed in this call, not in the earlier one."""

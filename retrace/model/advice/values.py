@@ -154,6 +154,8 @@ class ToArgument(Advice):
     """As in `OfFunction`."""
     needed: tuple[str, ...] = ()
     """What its class has to compare for other functions, which the function is to do without."""
+    also: bool = False
+    """Whether the function reads more of the object, so that it cannot."""
     read_by: tuple[str, ...] = ()
     """As in `LeaveOutValue`."""
     may_read: tuple[str, ...] = ()
