@@ -123,7 +123,13 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
         return proposal._replace(read_too=read, takers=takers)
     code = _PLAIN.get(family, family) if advised is None else advised.code
     also = tuple(sorted(_other_lines(members, names, reach)))
-    return Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)
+    proposal = Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)
+    return proposal._replace(optional=_optional(members, reach))
+
+
+def _optional(members: Sequence[Candidate], reach: Reach) -> tuple[str, ...]:
+    columns = [one for m in members if m.family == "signature" for one in reach.columns(m)]
+    return tuple(dict.fromkeys(name for column in columns for name in omitted(*column)))
 
 
 _CASTS = ("dtype", "weak_type", "sharding")

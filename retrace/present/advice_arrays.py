@@ -27,6 +27,11 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return f"pass {who} the same arguments at every call, if they mean the same"
         case model.OneCallStyle(optional=True):
             return f"wherever a call passes {who}, pass {it} the same way"
+        case model.OneCallStyle(branches=True):
+            return (
+                f"pass {who} the same way at every call, if it means the same: with the default "
+                "of what is omitted other operations run; otherwise leave it"
+            )
         case model.OneCallStyle(computed=True):
             return (
                 f"pass {who} the same way at every call, if results may differ in their last "
@@ -136,27 +141,34 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 f"lower it ahead of time with {who} placed as in the call: "
                 "`jax.ShapeDtypeStruct(shape, dtype, sharding=...)`"
             )
-        case model.OneMesh(specs=True):
+        case model.OneMesh(specs=specs):
+            how = " with one `PartitionSpec`" if specs else ""
+            other = "another mesh or spec" if specs else "a different mesh"
             return (
-                f"create one mesh and place {who} on it with one `PartitionSpec` at every call: "
-                "another mesh or spec misses"
+                f"create one mesh and place {who} on it{how} at every call: {other} misses"
+                f"{_SPLIT if advice.split else ''}"
             )
-        case model.OneMesh():
-            return f"create one mesh and place {who} on it at every call: a different mesh misses"
         case model.OneSharding():
             return (
                 f"keep {who} on one device, or shard {it} over all with one `NamedSharding`: JAX "
                 "compiles a program for each device; if that is intended, leave it"
             )
-        case model.PlaceFirst(later=True):
-            return f"place {who} at this call where other calls have {it} ({_PLACED})"
-        case model.PlaceFirst(always=True):
-            return f"place {who} at every call where other calls have {it} ({_PLACED})"
         case model.PlaceFirst():
-            they = "they" if many else "it"
-            return f"before the first call, place {who} where {they} will be later ({_PLACED})"
+            return _placed(advice, who, it, "they" if many else "it")
         case _:
             return None
+
+
+_SPLIT = "; sums over what is split run in another order, so last bits may differ"
+
+
+def _placed(advice: model.PlaceFirst, who: str, it: str, they: str) -> str:
+    when, where = "before the first call, ", f"{they} will be later"
+    if advice.later or advice.always:
+        when, where = "", f"other calls have {it}"
+    at = "" if when else f" at {'this' if advice.later else 'every'} call"
+    text = f"{when}place {who}{at} where {where} ({_PLACED})"
+    return text + _SPLIT if advice.split else text
 
 
 MEANT = "; where both are meant, leave it: each has its own program"

@@ -118,7 +118,12 @@ def _with_unnamed(proposal: Proposal, text: str) -> str:
         ]
         if rest and len(rest) < len(change.paths):
             said = f"the same for {names(rest)}"
-            if change.family in _OF_VALUES:  # what one needs says nothing of the others
+            optional = [path for path in rest if path in proposal.optional]
+            if optional:
+                same = [path for path in rest if path not in optional]
+                said = f"the same for {names(same)}; " if same else ""
+                said += f"where {names(optional)} may be omitted, pass what gives what None gives"
+            elif change.family in _OF_VALUES:  # what one needs says nothing of the others
                 it = "it does" if len(rest) == 1 else "they do"
                 said = f"{names(rest)} changed in the same calls: while {it}, this saves nothing"
             text = f"{text[:-1]}; {said}."

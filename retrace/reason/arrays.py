@@ -24,7 +24,7 @@ from retrace.model.change import resized
 from retrace.reason.evidence import Evidence, grown, paths, same_but_scope
 from retrace.reason.program import HELD
 from retrace.reason.traits import is_mapped, partial_batch, stands_for_none
-from retrace.reason.weak import keeps_types
+from retrace.reason.weak import keeps_types, only_scalars_differ
 
 _IN_OPERATIONS = HELD | {Component.DTYPE, Component.WEAK_TYPE, Component.TREE}
 
@@ -38,7 +38,10 @@ def signature(evidence: Evidence) -> Advice:
         many = tuple(dict.fromkeys(path.partition("[")[0] for path in found))
         return OneCallStyle(paths=many, variadic=True, proof=Proof.MEANING)
     if computes_with_default(evidence):
-        return OneCallStyle(paths=tuple(found), computed=True, proof=Proof.MEANING)
+        scalars = only_scalars_differ(evidence.program)
+        return OneCallStyle(
+            paths=tuple(found), computed=scalars, branches=not scalars, proof=Proof.MEANING
+        )
     return OneCallStyle(paths=tuple(found))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import chain
 
 from retrace.model import Leaf, ShardingChange, Verdict
 from retrace.model.advice import (
@@ -21,6 +23,7 @@ from retrace.reason.objects import advice_of_kind
 
 _MESH = re.compile(r"mesh\{[^}]*\}")
 _ONE_DEVICE = "SingleDevice("
+_SPLIT = re.compile(r"P\([^)]")
 
 
 def sharding(evidence: Evidence) -> Advice:
@@ -67,30 +70,41 @@ def place_alike(history: list[Verdict]) -> None:
     if not meshes and not asked:
         return
     placed: dict[str, int] = {}
-    specs: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = defaultdict(set)
     for verdict in history:
         for leaf in verdict.miss.key.leaves:
-            if not leaf.committed:
-                continue
-            if leaf.path in asked:
+            if leaf.committed and (leaf.path in asked or leaf.path in meshes):
                 placed.setdefault(leaf.path, verdict.miss.number)
-            if leaf.path in meshes:
-                specs.setdefault(leaf.path, set()).add(_MESH.sub("", leaf.sharding or ""))
+                found[leaf.path].add(leaf.sharding or "")
     for index, verdict in enumerate(history):
         own, near = verdict.fix, verdict.nearest
         if not isinstance(own, PlaceFirst | OneMesh) or near is None:
             continue
-        if not meshes.isdisjoint(own.paths):
+        places = [found[path] for path in own.paths]
+        later = isinstance(own, PlaceFirst) and own.later
+        if not meshes.isdisjoint(own.paths) and not later:
             known = {name: getattr(own, name) for name in Advice.fields}
-            several = any(len(specs.get(path, ())) > 1 for path in own.paths)
-            replace_advice(history, index, OneMesh(**known, specs=several))
-        elif isinstance(own, PlaceFirst) and not own.later:
-            if any(placed.get(one, near.number) < near.number for one in own.paths):
-                replace_advice(history, index, own.changed(always=True))
-            elif _is_elsewhere(verdict, history):
-                there = OneSharding(paths=own.paths, others=own.others, proof=Proof.MEANING)
-                replace_advice(history, index, there)
+            specs = any(len({_MESH.sub("", text) for text in one}) > 1 for one in places)
+            advised: Advice = OneMesh(**known, specs=specs)
+        elif any(len(one) > 1 for one in places) or (
+            not later and _is_elsewhere(verdict, history)
+        ):
+            advised = OneSharding(paths=own.paths, others=own.others, proof=Proof.MEANING)
+        elif not later and any(placed.get(one, near.number) < near.number for one in own.paths):
+            advised = PlaceFirst(paths=own.paths, others=own.others, always=True, proof=own.proof)
+        else:
+            advised = own
+        if isinstance(advised, PlaceFirst | OneMesh) and any(map(_is_split, chain(*places))):
+            advised = advised.changed(split=True, proof=Proof.MEANING)
+        if advised is not own:
+            replace_advice(history, index, advised)
+            if advised.proof is Proof.MEANING and verdict.avoidable == "yes":
                 history[index] = replace(history[index], avoidable="maybe")
+
+
+def _is_split(sharding: str) -> bool:
+    """Whether an array has another part on each device, so that sums run in another order."""
+    return _SPLIT.search(sharding) is not None
 
 
 def _is_elsewhere(verdict: Verdict, history: list[Verdict]) -> bool:

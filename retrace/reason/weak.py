@@ -73,7 +73,7 @@ def proved_for_all(history: list[Verdict]) -> None:
         if not isinstance(fix, CastCarry) or fix.proof is Proof.MEANING:
             continue
         weak = [one.miss for one in history if _is_weak_at(one.miss, fix.paths)]
-        if len({_others(miss.key.leaves, fix.paths) for miss in weak}) < 2:
+        if len({(_others(miss.key.leaves, fix.paths), miss.key.static) for miss in weak}) < 2:
             continue
         texts = None if verdict.program is None else verdict.program.texts
         if texts is None or not all(_could_be_strong(miss, fix.paths, texts) for miss in weak):
@@ -146,6 +146,17 @@ def keeps_types(program: Comparison | None) -> bool:
         return False
     before, after = (arithmetic(one, program.texts) for one in listings)
     return before is not None and before == after
+
+
+def only_scalars_differ(program: Comparison | None) -> bool:
+    """Whether all that one program computes and the other does not are numbers without axes."""
+    listings = None if program is None else program.listings()
+    if program is None or listings is None:
+        return False
+    before, after = (arithmetic(one, program.texts) for one in listings)
+    if before is None or after is None:
+        return False
+    return all(result.endswith("[]") for _, result, *_ in (before - after) + (after - before))
 
 
 def _made_weak(evidence: Evidence, found: list[Leaf]) -> Output | None:

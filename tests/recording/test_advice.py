@@ -589,6 +589,13 @@ def test_a_default_that_python_computes_with_is_passed_if_bits_may_differ(
         assert (advice.sure, avoidable) == ("ask", "maybe")
 
 
+def test_a_default_that_another_branch_is_for_is_left(last: Last) -> None:
+    bounded = jax.jit(lambda x, by=1.0: jnp.tanh(x) if isinstance(by, float) else jnp.clip(x, by))
+    advice, avoidable = last(lambda: [bounded(ones), bounded(ones, by=1.0)])
+    assert isinstance(advice, OneCallStyle) and advice.branches and not advice.computed
+    assert (advice.sure, avoidable) == ("ask", "maybe")
+
+
 def test_a_lambda_in_a_config_is_named(last: Last) -> None:
     configs = (Config(act=lambda x: x) for _ in range(2))
     advice, _ = last(configured(lambda x, c: c.act(x) + 1, *configs))

@@ -628,6 +628,19 @@ predict(jax.device_put(x, on[1]), jax.device_put(x, on[1]))
 """
 
 
+def test_what_was_placed_before_the_call_before_is_placed_at_every_call(
+    judge_all: JudgeAll,
+) -> None:
+    double = jax.jit(lambda x: x * 2)
+    half = np.ones(4, np.float16)
+    device = jax.devices()[0]
+    given = [jax.device_put(ones, device), half, jax.device_put(half, device)]
+    _, verdicts = judge_all(lambda: [double(one) for one in given])
+    by_number = sorted(_of(verdicts, "<lambda>"), key=lambda one: one.miss.number)
+    fix = by_number[-1].fix
+    assert isinstance(fix, PlaceFirst) and fix.always and not fix.split
+
+
 _SPECS = """
 import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -652,7 +665,7 @@ def test_an_array_is_not_placed_where_the_others_of_an_earlier_call_are_not(
     out = _recorded_on_four_devices(_SPECS, tmp_path)
     _, mesh, away, moved = _of(judge(read([out])), "predict")
     assert isinstance(mesh.fix, OneMesh) and mesh.fix.specs
-    assert isinstance(away.fix, OneMesh)
+    assert isinstance(away.fix, OneSharding)
     # The calls before have `w` on four devices: `x` on one of them would raise.
     assert isinstance(moved.fix, OneSharding) and moved.fix.paths == ("x",)
     assert moved.avoidable == "maybe"
@@ -664,8 +677,8 @@ def test_arrays_on_another_mesh_are_placed_on_one_from_the_first_call(tmp_path: 
     assert isinstance(placed, OneMesh)
     assert isinstance(other, OneMesh)
     assert placed.paths == other.paths == ("w",)
-    # It was placed in earlier calls, and not in the one before.
-    assert isinstance(back, PlaceFirst)
-    assert (back.paths, back.always) == (("x",), True)
+    # It was placed on both meshes, so that no one place is where the others have it.
+    assert isinstance(back, OneSharding)
+    assert back.paths == ("x",)
     shown = retrace("show", "predict #3", out, cwd=tmp_path)
     assert "P()), committed -> uncommitted" in " ".join(shown.stdout.split())

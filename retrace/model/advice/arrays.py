@@ -16,6 +16,8 @@ class OneCallStyle(Advice):
     """Whether omitting it means something else."""
     computed: bool = False
     """Whether Python computes with the default of what is omitted."""
+    branches: bool = False
+    """Whether the function does something else with the default."""
 
 
 class OneStructure(Advice):
@@ -152,6 +154,8 @@ class OneMesh(Advice):
     code = "one-mesh"
     specs: bool = False
     """Whether calls split an array over its mesh in different ways, too."""
+    split: bool = False
+    """Whether an array is split over devices at some calls: sums run in another order then."""
 
 
 class OneSharding(Advice):
@@ -168,3 +172,5 @@ class PlaceFirst(Advice):
     """Whether the first call had them placed, and a later one has not."""
     always: bool = False
     """Whether calls before the earlier one had them placed, too."""
+    split: bool = False
+    """As in `OneMesh`."""
