@@ -36,7 +36,7 @@ from retrace.plan.programs import value_at
 from retrace.plan.reach import Reach
 from retrace.plan.root import Root
 from retrace.plan.step import Change, Proposal, Sizes
-from retrace.plan.takers import other_takers
+from retrace.plan.takers import other_takers, takers_of_integers
 from retrace.reason.arrays import array_for_number
 from retrace.reason.cards import card
 from retrace.reason.evidence import is_numeric
@@ -124,7 +124,8 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     code = _PLAIN.get(family, family) if advised is None else advised.code
     also = tuple(sorted(_other_lines(members, names, reach)))
     proposal = Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)
-    return proposal._replace(optional=_optional(members, reach))
+    takers = takers_of_integers(members, advised, reach)
+    return proposal._replace(optional=_optional(members, reach), takers=takers)
 
 
 def _optional(members: Sequence[Candidate], reach: Reach) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ class Proposal(Row):
     optional: tuple[str, ...] = ()
     """Arguments among the changes that are None where a call omits them."""
     takers: tuple[str, ...] = ()
-    """Other functions that get arrays of the sizes that are padded, and were seen with one."""
+    """Other functions that get the arrays which are padded or become floats."""
 
 
 class Step(Record):

@@ -1,7 +1,7 @@
-"""Functions outside of a step that are called with the arrays that it pads.
+"""Functions outside of a step that are called with the arrays that it pads or converts.
 
 What is padded in the loader is padded for them as well, and no program of theirs shows what it
-does with added rows: they were called with one size.
+does with added rows: they were called with one size. What becomes a float is no index any more.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from retrace.model import Kind, Miss, Verdict
+from retrace.model.advice import Advice, OneDtype
 from retrace.plan.candidate import Candidate
 from retrace.plan.reach import Reach
 
@@ -33,6 +34,27 @@ def other_takers(
         if _is_called(verdict, own) and not arrays.isdisjoint(_arrays(verdict.miss))
     )
     return tuple(dict.fromkeys(found))
+
+
+def takers_of_integers(
+    members: Sequence[Candidate], advised: Advice | None, reach: Reach
+) -> tuple[str, ...]:
+    """The other functions that get integers of the shape of those that are to become floats."""
+    if not isinstance(advised, OneDtype):
+        return ()
+    whole = {one for one in advised.dtypes if one.startswith(_INTEGERS)}
+    if not whole or len(whole) == len(advised.dtypes):
+        return ()
+    rows = [row for one in members for history, _ in reach.columns(one) for row in history.rows]
+    cast = [
+        row.miss
+        for row in rows
+        if any(leaf.path in advised.paths and leaf.dtype in whole for leaf in row.miss.key.leaves)
+    ]
+    return other_takers(members, cast, reach)
+
+
+_INTEGERS = ("int", "uint", "bool")
 
 
 def _is_called(verdict: Verdict, own: set[str]) -> bool:

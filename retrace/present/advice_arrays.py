@@ -38,8 +38,9 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
                 "bits: Python computes with the default of what is omitted, in 64 bits, and JAX "
                 "with what is passed"
             )
-        case model.OneCallStyle():
-            return f"pass {who} the same way at every call"
+        case model.OneCallStyle(typed=typed):
+            as_ = f", as {_typed(typed, False)}" if typed else ""
+            return f"pass {who} the same way at every call{as_}"
         case model.OneStructure():
             return _structure(advice, who)
         case model.OneKeyType():

@@ -52,6 +52,10 @@ def _sentence(proposal: Proposal) -> str:
     if proposal.pairs is not None:
         return _together(proposal.pairs, others, proposal.takers)
     if proposal.sizes is None:
+        if proposal.takers:
+            get = "get" if len(proposal.takers) > 1 else "gets"
+            such = f"{names(proposal.takers)} {get} such integers, too, which may be an index"
+            text = f"{text[:-1]}; {such}: leave those."
         return text
     return (
         f"{_padded(proposal.sizes, others, proposal.takers)[:-1]}{also_read(proposal.read_too)}."

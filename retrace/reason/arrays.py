@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrace.model import Change, Component, DtypeChange, Miss, ShapeChange, TreeChange
+from retrace.model import Change, Component, DtypeChange, Leaf, Miss, ShapeChange, TreeChange
 from retrace.model.advice import (
     Advice,
     AnotherModel,
@@ -42,7 +42,21 @@ def signature(evidence: Evidence) -> Advice:
         return OneCallStyle(
             paths=tuple(found), computed=scalars, branches=not scalars, proof=Proof.MEANING
         )
+    if typed := _typed(evidence, found):
+        return OneCallStyle(paths=tuple(found), typed=typed, proof=Proof.KEY)
     return OneCallStyle(paths=tuple(found))
+
+
+def _typed(evidence: Evidence, found: Sequence[str]) -> str:
+    """The dtype of a number that a call passes with one, where another omits a Python number."""
+    leaves = [one for one in evidence.changes if isinstance(one, TreeChange)]
+    sides = [side[0] for one in leaves for side in (one.old, one.new) if len(side) == 1]
+    strong = {
+        side.dtype
+        for side in sides
+        if isinstance(side, Leaf) and not side.shape and not side.weak_type and side.path in found
+    }
+    return strong.pop() if len(found) == 1 == len(strong) else ""
 
 
 def computes_with_default(evidence: Evidence) -> bool:

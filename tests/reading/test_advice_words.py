@@ -90,6 +90,7 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.OneCallStyle, {"variadic": True}),
     (advice.OneCallStyle, {"computed": True}),
     (advice.OneCallStyle, {"branches": True}),
+    (advice.OneCallStyle, {"typed": "float32"}),
     (advice.OneDtype, {"dtypes": ("int32", "float32"), "seen_with": ("mode",)}),
     (advice.OneMesh, {"specs": True, "split": True}),
     (advice.PlaceFirst, {"always": True, "split": True}),

@@ -15,7 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from retrace.model import Verdict
-from retrace.model.advice import LeaveOutValue, OneStructure, ToArgument
+from retrace.model.advice import (
+    CastNumber,
+    LeaveOutValue,
+    OneCallStyle,
+    OneStructure,
+    ToArgument,
+)
 from retrace.plan.order import plan
 from retrace.present.advice import advised as sentence_of
 from retrace.present.plan_words import sentence
@@ -209,3 +215,48 @@ def test_what_a_constant_shows_not_to_be_read_is_read_by_no_function(judge_all: 
         assert (constant.unread, constant.needed) == (("config.tag",), ())
         assert other is not None
         assert other.paths == ("config.act",)
+
+
+def test_integers_that_another_function_gets_are_not_to_become_floats(
+    judge_all: JudgeAll,
+) -> None:
+    distance = jax.jit(lambda p, y: ((p - y) ** 2).mean())
+    chosen = jax.jit(lambda p, y: p[y].mean())
+    whole, parts = np.array([0, 1, 1], np.int32), np.array([0.5, 1, 1], np.float32)
+
+    def program() -> None:
+        for y in (whole, parts):
+            distance(ones, y)
+        chosen(ones, whole)
+
+    recording, verdicts = judge_all(program)
+    (step,) = plan(recording, verdicts).steps
+    assert step.sure == "ask"
+    assert step.proposal.takers
+    assert "integers" in sentence(step.proposal)
+
+
+def test_a_number_is_passed_with_the_dtype_that_other_calls_give_it(judge_all: JudgeAll) -> None:
+    scaled = jax.jit(lambda x, by=1.0: x * by)
+    _, verdicts = judge_all(lambda: [scaled(ones), scaled(ones, np.float32(0.5))])
+    fix = verdicts[-1].fix
+    assert isinstance(fix, OneCallStyle) and fix.typed == "float32"
+    assert "np.float32" in sentence_of(fix)
+
+
+def test_a_number_of_a_call_that_computes_in_another_dtype_is_not_told_to_be_an_array(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames="half")
+    def step(w: Any, rate: Any, half: bool = False) -> Any:
+        return (w.astype(jnp.bfloat16) if half else w) * rate
+
+    def program() -> None:
+        for half in (False, True):
+            for rate in (0.1, np.float32(0.1)):
+                step(ones, rate, half)
+
+    _, verdicts = judge_all(program)
+    found = [one.fix for one in _again(verdicts, "step") if isinstance(one.fix, CastNumber)]
+    assert len(found) == 2
+    assert all(one.sure == "ask" for one in found)
