@@ -6,6 +6,7 @@ import re
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
+from retrace.present.advice_values import FOLDED
 from retrace.present.words import listed, names, quoted
 
 _NUMPY = frozenset(
@@ -40,7 +41,7 @@ def of_arrays(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             )
         case model.OneCallStyle(typed=typed):
             as_ = f", as {_typed(typed, False)}" if typed else ""
-            return f"pass {who} the same way at every call{as_}"
+            return f"pass {who} the same way at every call{as_}{FOLDED if advice.folded else ''}"
         case model.OneStructure():
             return _structure(advice, who)
         case model.OneKeyType():

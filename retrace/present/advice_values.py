@@ -332,6 +332,8 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
         text += stays(it)
     if advice.mapped:
         text += f", with `None` for {it} in `in_axes`"
+    if advice.folded:
+        text += FOLDED
     if advice.one_type:
         text += "; pass it as one type"
     if advice.function is not None:
@@ -359,6 +361,7 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     return text
 
 
+FOLDED = "; last bits may differ, since a compiler folds constants"
 _TRAINED = " (not in a tree that is differentiated and updated: it would be trained, too)"
 
 

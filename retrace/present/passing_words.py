@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from retrace.model import advice as model
 from retrace.model.advice import OfFunction, What
-from retrace.present.advice_values import AS_ARRAY, stays
+from retrace.present.advice_values import AS_ARRAY, FOLDED, stays
 from retrace.present.words import names, quoted
 
 UNEXPLAINED = "; its program may depend on more that was not recorded: pass that, too"
@@ -121,7 +121,8 @@ def _kept_outside(advice: model.JitAndPass) -> str:
     if advice.picks:
         return ""
     it = "them" if len(advice.traced) > 1 else "it"
-    return or_computed(it) if advice.computed else stays(it)
+    folded = FOLDED if advice.folded else ""
+    return (or_computed(it) if advice.computed else stays(it)) + folded
 
 
 def static_where(passed: Sequence[str]) -> str:

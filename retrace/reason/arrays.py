@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from retrace.compare.folding import folds_number
 from retrace.model import Change, Component, DtypeChange, Leaf, Miss, ShapeChange, TreeChange
 from retrace.model.advice import (
     Advice,
@@ -44,7 +45,20 @@ def signature(evidence: Evidence) -> Advice:
         )
     if typed := _typed(evidence, found):
         return OneCallStyle(paths=tuple(found), typed=typed, proof=Proof.KEY)
-    return OneCallStyle(paths=tuple(found))
+    return OneCallStyle(paths=tuple(found), folded=_folds_default(evidence, found))
+
+
+def _folds_default(evidence: Evidence, found: Sequence[str]) -> bool:
+    """Whether a compiler may fold the default of what one of the calls omits."""
+    listings = None if evidence.program is None else evidence.program.listings()
+    added = [one for one in evidence.changes if isinstance(one, TreeChange)]
+    if listings is None or not added:
+        return False
+    omitting = listings[1] if added[0].old else listings[0]
+    return any(
+        name in found and folds_number(omitting, default.text)
+        for name, default in evidence.miss.function.defaults
+    )
 
 
 def _typed(evidence: Evidence, found: Sequence[str]) -> str:

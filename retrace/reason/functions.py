@@ -167,6 +167,7 @@ def _passing(
         static=(*held.plain, *(() if traced else numbers)),
         computed=computed,
         numbers=traced and bool(numbers),
+        folded=traced and bool(numbers) and program is not None and program.folds,
         resized=bool(held.arrays) and _is_resized(held, program),
         inject=inject,
         functions=tuple(held.functions),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 
 from retrace.compare.equation import primitive
+from retrace.compare.folding import folds
 from retrace.compare.outputs import outputs
 from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, FieldChange, Listing, Miss, Value, ValueChange
@@ -137,6 +138,12 @@ class Comparison:
         if not any(miss.program and miss.program.callbacks for miss in self._misses):
             return False  # the case for nearly all programs, which then need not be searched
         return self._runs(lambda text: primitive(text) in _CALLBACKS and _PRINTED not in text)
+
+    @cached_property
+    def folds(self) -> bool:
+        """Whether a compiler may fold a constant, in which the programs differ, with others."""
+        found = self.listings()
+        return found is not None and folds(*found, self._listings)
 
     @cached_property
     def draws(self) -> bool:

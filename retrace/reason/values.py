@@ -119,6 +119,7 @@ def _as_arguments(
         type=type_name(types_of(kept[0])[1]) if kept else None,
         function=functions[0] if functions else None,
         computed=not constants,
+        folded=program.folds,
         fixed=tuple(sorted(program.fixed)),
         one_type=any(len({*types_of(value)}) > 1 for value in amounts),
         unread=_paths([v for v in values if v not in amounts]) if constants else (),

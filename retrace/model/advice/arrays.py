@@ -18,6 +18,8 @@ class OneCallStyle(Advice):
     """Whether Python computes with the default of what is omitted."""
     branches: bool = False
     """Whether the function does something else with the default."""
+    folded: bool = False
+    """Whether a compiler may fold the default with other constants."""
     typed: str = ""
     """The dtype of the number that other calls pass: a Python number is another key."""
 

@@ -144,6 +144,8 @@ class JitAndPass(OfFunction):
     """Whether Python computes with values that should be traced."""
     numbers: bool = False
     """Whether it contains numbers, which an `if` could test."""
+    folded: bool = False
+    """As in `ToArgument`."""
     bound: bool = False
     """Whether a partial binds it, not a closure."""
     jitted: bool = False

@@ -142,6 +142,8 @@ class ToArgument(Advice):
     """The static function that holds it and should then be created once."""
     computed: bool = False
     """Whether the constants are computed from the value in Python."""
+    folded: bool = False
+    """Whether a compiler may fold them with others, so that an argument rounds otherwise."""
     fixed: tuple[str, ...] = ()
     """Primitives that hold it where an array cannot go, or in a rule (`custom_jvp_call`)."""
     one_type: bool = False
