@@ -80,7 +80,7 @@ def _cut(along: Along, lengths: int, verb: str) -> str:
             f"{verb} the added {what} from the final results with NumPy: the last ones on {axes}"
         )
     index = ", ".join(":n" if axis in along.ends else ":" for axis in range(along.ends[-1] + 1))
-    last = "; `result[-1]` is one of them" if along.ends == (0,) else ""
+    last = ", before any mean of it; `result[-1]` is one of them" if along.ends == (0,) else ""
     code = f"`np.asarray(result)[{index}]`{last}"
     return f"{verb} the added {what} from the final results with NumPy ({code})"
 

@@ -182,6 +182,7 @@ def _padded(sizes: Sizes, others: str, takers: tuple[str, ...]) -> str:
         text = f"make {sized} PRNG keys in {names(sizes.keys)} at every call"
     elif sizes.grows:
         text = f"create {name} at the start, as long as {room(sizes)}, and write into it"
+        text = f"{text} (its last item, `[-1]`, is then none of yours)"
     elif number == 1:
         text = f"pad {name} to {sizes.chosen.sizes[0]:,}"
     else:

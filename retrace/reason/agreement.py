@@ -116,7 +116,10 @@ def _unify_passing(history: list[Verdict]) -> None:
     static = needed_static(found, traced, steers)
     static += tuple(name for name in held_beside(history) if name not in (*static, *traced))
     values = values_of_calls(history)
-    passed = tuple(name for name in traced if name not in static)
+    # No array can be a static argument, whatever a number of other calls would be best as.
+    arrays = tuple(one for one in static if any(t == "array" for t, _ in values.get(one, ())))
+    static = tuple(name for name in static if name not in arrays)
+    passed = (*(name for name in traced if name not in (*static, *arrays)), *arrays)
     one_type = tuple(name for name in passed if has_several_types(values, name))
     inject = tuple(dict.fromkeys(name for one in found for name in one.inject))
     computed, reads = any(one.computed for one in found), any(one.reads for one in found)
@@ -141,6 +144,8 @@ def _unify_passing(history: list[Verdict]) -> None:
             unexplained=unexplained,
             always_new=new,
         )
+        if arrays:
+            advised = advised.changed(proof=Proof.MEANING)
         replace_advice(history, index, advised)
         held = (one for one in verdict.changes if one.component in _HELD)
         named = {str(part.path) for one in held for part in with_fields(one)}

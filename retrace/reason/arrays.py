@@ -99,8 +99,9 @@ def shape(evidence: Evidence) -> Advice | None:
     names = own.paths
     if Component.DTYPE in evidence.components:
         dtypes = [change for change in evidence.changes if isinstance(change, DtypeChange)]
-        if any(_is_key(side) for change in dtypes for side in (change.old, change.new)):
-            return OneKeyType(paths=names)
+        if keys := [one.path for one in dtypes if _is_key(one.old) or _is_key(one.new)]:
+            rest = tuple((path, "shape") for path in names if path not in keys)
+            return OneKeyType(paths=tuple(keys), others=rest)
     axes = [axis for sides in own.sides for axis in resized(*sides) or ()]
     if sizes := {(old, new) for _, old, new in axes}:
         if any(same_but_scope(*pair) for pair in sizes):

@@ -1232,3 +1232,29 @@ def test_what_decides_a_program_under_one_flag_is_told_from_what_does_not(
     named = [one.fix.paths for one in _again(verdicts, "sampled") if one.fix]
     assert ("spec.act",) in named
     assert not any({"spec.act", "spec.label"} <= {*paths} for paths in named)
+
+
+def test_what_some_call_holds_as_an_array_is_no_static_argument(judge_all: JudgeAll) -> None:
+    def made(scale: Any, noise: float) -> Any:
+        @jax.jit
+        def kernel(x: Any) -> Any:
+            return jnp.exp(-((x / scale) ** 2)) + noise * jnp.eye(4)
+
+        return kernel
+
+    given = (1.0, 0.1), (0.5, 0.1), (0.5, 0.2), (np.array([1, 2, 3, 4], np.float32), 0.1)
+    _, verdicts = judge_all(lambda: [made(*one)(ones) for one in given])
+    fixes = [one.fix for one in _again(verdicts, "kernel")]
+    assert any(isinstance(one, JitAndPass) and "scale" in one.traced for one in fixes)
+    for fix in fixes:
+        assert not isinstance(fix, JitAndPass) or "scale" not in fix.static
+
+
+def test_only_keys_are_told_to_be_created_one_way(judge_all: JudgeAll) -> None:
+    drawn = jax.jit(lambda key, size: jax.random.normal(key, (4,)) * size)
+    given = (jax.random.PRNGKey(0), np.float32(2)), (jax.random.key(0), ones)
+    _, verdicts = judge_all(lambda: [drawn(*one) for one in given])
+    fix = verdicts[-1].fix
+    assert fix is not None
+    assert fix.code == "one-key-type" and fix.paths == ("key",)
+    assert ("size", "shape") in fix.others
