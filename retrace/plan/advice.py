@@ -27,6 +27,7 @@ from retrace.model.advice import (
     ToArray,
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
+from retrace.plan.besides import besides, optional_arguments
 from retrace.plan.candidate import Candidate, omitted
 from retrace.plan.defaults import ABSENT
 from retrace.plan.edits import VALUES
@@ -125,12 +126,9 @@ def proposal(members: Sequence[Candidate], names: Sequence[str], reach: Reach) -
     also = tuple(sorted(_other_lines(members, names, reach)))
     proposal = Proposal(code, changes, advised, file, line, sizes, pairs, made, by, also)
     takers = takers_of_integers(members, advised, reach)
-    return proposal._replace(optional=_optional(members, reach), takers=takers)
-
-
-def _optional(members: Sequence[Candidate], reach: Reach) -> tuple[str, ...]:
-    columns = [one for m in members if m.family == "signature" for one in reach.columns(m)]
-    return tuple(dict.fromkeys(name for column in columns for name in omitted(*column)))
+    told_too = () if advised is None else besides(members, told, advised, reach)
+    optional = optional_arguments(members, reach)
+    return proposal._replace(optional=optional, takers=takers, besides=told_too)
 
 
 _CASTS = ("dtype", "weak_type", "sharding")

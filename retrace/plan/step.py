@@ -122,6 +122,8 @@ class Proposal(Row):
     """Other lines that need the same change and another step as well."""
     read_too: tuple[str, ...] = ()
     """What its functions read and that changed as well, if the advice is not told."""
+    besides: tuple[Advice, ...] = ()
+    """What other misses of the step are told about the same values."""
     optional: tuple[str, ...] = ()
     """Arguments among the changes that are None where a call omits them."""
     takers: tuple[str, ...] = ()

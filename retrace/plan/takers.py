@@ -24,12 +24,13 @@ def other_takers(
     """The other functions that the same file calls with arrays of the dtype and shape."""
     columns = [one for member in members for one in reach.columns(member)]
     own = {history.function.site for history, _ in columns}
-    # What comes in several sizes elsewhere, too, has a step of its own.
-    own |= {
-        history.function.site
-        for history in reach.histories
-        if any(column.family == "shape" for column in history.columns)
-    }
+    if all(one.family == "shape" for one in members):
+        # What comes in several sizes elsewhere, too, has a step of its own.
+        own |= {
+            history.function.site
+            for history in reach.histories
+            if any(column.family == "shape" for column in history.columns)
+        }
     paths = {part.path for _, column in columns for part in column.parts}
     arrays = {one for miss in padded for one in _arrays(miss, paths)}
     if not arrays:

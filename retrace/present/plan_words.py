@@ -40,6 +40,8 @@ def _sentence(proposal: Proposal) -> str:
     if rest := _held_besides(proposal):
         also = f"pass {names(rest)} too, which a new function object held{static_where(rest)}"
         text = f"{text[:-1]}; {also}."
+    for one in proposal.besides:
+        text = f"{text[:-1]}; where other calls miss, {advised(one)}"
     text = _with_unnamed(proposal, text)
     if not proposal.made and _is_made_once(proposal.advice):
         text = f"{text[:-1]}; this line passes it; where it is created was not seen."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
+from retrace.compare.equality import identity
 from retrace.compare.outputs import Output, arithmetic, outputs
 from retrace.compare.source_lines import Listings
 from retrace.compare.weak_inputs import computes_the_same
@@ -73,7 +74,7 @@ def proved_for_all(history: list[Verdict]) -> None:
         if not isinstance(fix, CastCarry) or fix.proof is Proof.MEANING:
             continue
         weak = [one.miss for one in history if _is_weak_at(one.miss, fix.paths)]
-        if len({(_others(miss.key.leaves, fix.paths), miss.key.static) for miss in weak}) < 2:
+        if len({(_others(miss.key.leaves, fix.paths), _static(miss)) for miss in weak}) < 2:
             continue
         texts = None if verdict.program is None else verdict.program.texts
         if texts is None or not all(_could_be_strong(miss, fix.paths, texts) for miss in weak):
@@ -114,6 +115,10 @@ def _others(leaves: Iterable[Leaf], paths: tuple[str, ...]) -> tuple[tuple[objec
     return tuple(
         (leaf.path, leaf.dtype, leaf.weak_type) for leaf in leaves if leaf.path not in paths
     )
+
+
+def _static(miss: Miss) -> tuple[tuple[str, Hashable], ...]:
+    return tuple((name, identity(value)) for name, value in miss.key.static)
 
 
 def is_returned_by_library(evidence: Evidence) -> bool:

@@ -1258,3 +1258,21 @@ def test_only_keys_are_told_to_be_created_one_way(judge_all: JudgeAll) -> None:
     assert fix is not None
     assert fix.code == "one-key-type" and fix.paths == ("key",)
     assert ("size", "shape") in fix.others
+
+
+def test_a_step_says_what_its_other_misses_are_told(judge_all: JudgeAll) -> None:
+    @dataclass(frozen=True)
+    class Config:
+        rate: float = 0.5
+        tag: str = "base"
+
+    @partial(jax.jit, static_argnums=0)
+    def scaled(config: Config, x: Any) -> Any:
+        return config.rate * x
+
+    configs = Config(), Config(rate=0.7), Config(tag="later")
+    recording, verdicts = judge_all(lambda: [scaled(config, ones) for config in configs])
+    (step,) = plan(recording, verdicts).steps
+    assert len(step.misses) == 2
+    said = sentence(step.proposal)
+    assert "`config.rate`" in said and "`config.tag`" in said
