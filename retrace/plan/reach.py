@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TypeAlias
 
-from retrace.model import Function, Verdict
+from retrace.model import Dim, Function, Kind, Miss, Verdict
 from retrace.plan.candidate import Candidate
 from retrace.plan.history import Column, History
+
+Array: TypeAlias = tuple[str, str, tuple[Dim, ...]]
+"""A file that calls, with the dtype and the shape of an array."""
 
 
 class Reach:
@@ -40,10 +45,31 @@ class Reach:
         # An earlier step may have taken the bodies away, and this one the operations.
         return [name for name in names if name not in around] or list(names)
 
+    @cached_property
+    def takers(self) -> Mapping[Array, Mapping[str, str]]:
+        """The functions that each file calls with arrays of a dtype and shape: names by site."""
+        found: dict[Array, dict[str, str]] = {}
+        for verdict in self.verdicts.values():
+            function = verdict.miss.function
+            if function.kind is not Kind.OP and not verdict.miss.nested:
+                for array in arrays_of(verdict.miss):
+                    found.setdefault(array, {})[function.site] = function.name
+        return found
+
     def functions(self, candidate: Candidate) -> list[Function]:
         """The functions that the candidate affects, without duplicates."""
         found = [history.function for history, _ in self.columns(candidate)]
         return list({function.site: function for function in found}.values())
+
+
+def arrays_of(miss: Miss, paths: Container[str] | None = None) -> Iterator[Array]:
+    """The arrays with axes that the user's own line passes, or those of them with these paths."""
+    site = miss.call_site
+    if site is None or site.in_library:
+        return
+    for leaf in miss.key.leaves:
+        if leaf.shape and (paths is None or leaf.path in paths):
+            yield site.file, leaf.dtype, leaf.shape
 
 
 def _outermost(paths: list[str]) -> list[str]:

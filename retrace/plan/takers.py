@@ -6,16 +6,13 @@ does with added rows: they were called with one size. What becomes a float is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
-from retrace.model import Kind, Miss, Verdict
+from retrace.model import Miss
 from retrace.model.advice import Advice, OneDtype
 from retrace.plan.candidate import Candidate
-from retrace.plan.reach import Reach
-
-_Array: TypeAlias = tuple[str, str, object]
-"""A file that calls, with the dtype and the shape of an array."""
+from retrace.plan.reach import Reach, arrays_of
+from retrace.reason.evidence import is_whole
 
 
 def other_takers(
@@ -32,15 +29,10 @@ def other_takers(
             if any(column.family == "shape" for column in history.columns)
         }
     paths = {part.path for _, column in columns for part in column.parts}
-    arrays = {one for miss in padded for one in _arrays(miss, paths)}
-    if not arrays:
-        return ()
-    found = (
-        verdict.miss.function.name
-        for verdict in reach.verdicts.values()
-        if _is_called(verdict, own) and not arrays.isdisjoint(_arrays(verdict.miss))
-    )
-    return tuple(dict.fromkeys(found))
+    found: dict[str, str] = {}
+    for array in {one for miss in padded for one in arrays_of(miss, paths)}:
+        found |= reach.takers.get(array, {})
+    return tuple(dict.fromkeys(sorted(name for site, name in found.items() if site not in own)))
 
 
 def takers_of_integers(
@@ -49,7 +41,7 @@ def takers_of_integers(
     """The other functions that get integers of the shape of those that are to become floats."""
     if not isinstance(advised, OneDtype):
         return ()
-    whole = {one for one in advised.dtypes if one.startswith(_INTEGERS)}
+    whole = {one for one in advised.dtypes if is_whole(one)}
     if not whole or len(whole) == len(advised.dtypes):
         return ()
     rows = [row for one in members for history, _ in reach.columns(one) for row in history.rows]
@@ -59,20 +51,3 @@ def takers_of_integers(
         if any(leaf.path in advised.paths and leaf.dtype in whole for leaf in row.miss.key.leaves)
     ]
     return other_takers(members, cast, reach)
-
-
-_INTEGERS = ("int", "uint", "bool")
-
-
-def _is_called(verdict: Verdict, own: set[str]) -> bool:
-    function = verdict.miss.function
-    return function.kind is not Kind.OP and not verdict.miss.nested and function.site not in own
-
-
-def _arrays(miss: Miss, paths: set[str] | None = None) -> Iterator[_Array]:
-    site = miss.call_site
-    if site is None or site.in_library:
-        return
-    for leaf in miss.key.leaves:
-        if leaf.shape and (paths is None or leaf.path in paths):
-            yield site.file, leaf.dtype, leaf.shape

@@ -320,7 +320,8 @@ def _leave_unread(history: list[Verdict]) -> None:
 
 def _pass_beside(history: list[Verdict]) -> None:
     """Constants that follow from one value, as another call shows, where others changed, too."""
-    known = [one for one in advice_of_kind(history, ToArgument) if one.proof is Proof.CONSTANTS]
+    passed = [one for one in advice_of_kind(history, ToArgument) if one.proof is Proof.CONSTANTS]
+    known = {one.paths: one for one in passed}
     unread: dict[tuple[str, ...], dict[str, None]] = {}
     for index, verdict in enumerate(history if known else ()):
         own = verdict.fix
@@ -329,7 +330,7 @@ def _pass_beside(history: list[Verdict]) -> None:
         named = (*own.paths, *(path for path, what in own.others if what == "static"))
         if len(named) < len(own.paths) + len(own.others):
             continue
-        for one in known:
+        for one in known.values():
             rest = tuple(path for path in named if path not in one.paths)
             if {*one.paths} <= {*named} and all(is_in(path, one.outside) for path in rest):
                 unread.setdefault(one.paths, {}).update(dict.fromkeys(rest))

@@ -211,6 +211,11 @@ def is_number(type_: str) -> bool:
     return type_ in ("bool", "int", "float") or type_.startswith("numpy.")
 
 
+def is_whole(dtype: str) -> bool:
+    """Whether arrays of a dtype hold integers or truth values, which may be an index."""
+    return dtype.startswith(("int", "uint", "bool"))
+
+
 def package_of(file: str | None) -> str:
     """A phrase for the installed package that a file belongs to."""
     folders = PurePath(file or "").parts

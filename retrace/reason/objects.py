@@ -183,7 +183,7 @@ class Deciding:
     def __init__(self, history: list[Verdict]) -> None:
         self._history = history
         self._unread = changed_for_nothing(history)
-        self._beside: dict[frozenset[str], dict[_Besides, list[Verdict]]] = {}
+        self._unread_beside: dict[frozenset[str], dict[_Besides, set[str | None]]] = {}
 
     def always(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Those of the paths that never changed for nothing."""
@@ -194,12 +194,13 @@ class Deciding:
         if found := self.always(paths):
             return found
         roots = frozenset(map(root, paths))
-        if roots not in self._beside:
-            beside = self._beside[roots] = defaultdict(list)
+        if roots not in self._unread_beside:
+            beside: dict[_Besides, list[Verdict]] = defaultdict(list)
             for one in self._history:
-                if one.program_change == "identical":
-                    beside[_besides(one, roots)].append(one)
-        same = changed_for_nothing(self._beside[roots].get(_besides(verdict, roots), []))
+                beside[_besides(one, roots)].append(one)
+            unread = {key: changed_for_nothing(rows) for key, rows in beside.items()}
+            self._unread_beside[roots] = unread
+        same = self._unread_beside[roots][_besides(verdict, roots)]
         return tuple(path for path in paths if path not in same) or tuple(paths)
 
 

@@ -15,7 +15,7 @@ from retrace.model import Change, Component, Miss, TreeChange, Verdict
 from retrace.model.advice import Advice, LeaveOutValue, OneDtype, Proof, ToArgument
 from retrace.model.key import Value
 from retrace.reason.asked import replace_advice
-from retrace.reason.evidence import OF_VALUES, types_of, values_of
+from retrace.reason.evidence import OF_VALUES, is_whole, types_of, values_of
 from retrace.reason.fields import field_changes, with_fields
 from retrace.reason.held import is_in
 from retrace.reason.traits import looks_the_same
@@ -66,7 +66,7 @@ def keep_read(history: list[Verdict]) -> None:
 
 def _is_held_against_all(advised: Advice | None) -> bool:
     if isinstance(advised, OneDtype):
-        whole = {*map(_is_whole, advised.dtypes)}
+        whole = {*map(is_whole, advised.dtypes)}
         return advised.proof is not Proof.MEANING and whole == {True, False}
     return isinstance(advised, LeaveOutValue | ToArgument)
 
@@ -80,7 +80,7 @@ def _with_integers(
         if (call := calls.get(verdict.miss.id)) is not None:
             branch = frozenset(call.values.items())
             found = [one.dtype for one in verdict.miss.key.leaves if one.path in paths]
-            floats[branch] = floats.get(branch, not found) or not all(map(_is_whole, found))
+            floats[branch] = floats.get(branch, not found) or not all(map(is_whole, found))
     return [branch for branch, has_floats in floats.items() if not has_floats]
 
 
@@ -88,10 +88,6 @@ def _where_integers(whole: list[_Values], call: _Call, own: OneDtype) -> OneDtyp
     here = {*call.values.items()}
     names = {name: None for branch in whole for name, _ in sorted(branch ^ here, key=repr)}
     return own.changed(seen_with=tuple(names), proof=Proof.MEANING) if names else own
-
-
-def _is_whole(dtype: str) -> bool:
-    return dtype.startswith(("int", "uint", "bool"))
 
 
 def _held_against(
