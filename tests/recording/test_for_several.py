@@ -1248,6 +1248,7 @@ def test_what_some_call_holds_as_an_array_is_no_static_argument(judge_all: Judge
     assert any(isinstance(one, JitAndPass) and "scale" in one.traced for one in fixes)
     for fix in fixes:
         assert not isinstance(fix, JitAndPass) or "scale" not in fix.static
+        assert not isinstance(fix, JitAndPass) or fix.sure == "ask"
 
 
 def test_only_keys_are_told_to_be_created_one_way(judge_all: JudgeAll) -> None:

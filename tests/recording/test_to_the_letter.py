@@ -665,6 +665,8 @@ def test_an_array_is_not_placed_where_the_others_of_an_earlier_call_are_not(
     out = _recorded_on_four_devices(_SPECS, tmp_path)
     _, mesh, away, moved = _of(judge(read([out])), "predict")
     assert isinstance(mesh.fix, OneMesh) and mesh.fix.specs
+    # Of what is split, sums run in another order.
+    assert mesh.fix.split and mesh.fix.sure == "ask"
     assert isinstance(away.fix, OneSharding)
     # The calls before have `w` on four devices: `x` on one of them would raise.
     assert isinstance(moved.fix, OneSharding) and moved.fix.paths == ("x",)
