@@ -160,7 +160,7 @@ def changed_for_nothing(history: list[Verdict]) -> set[str | None]:
     beside = {
         path
         for verdict in history
-        if isinstance(verdict.fix, ToArgument) and not verdict.fix.computed
+        if isinstance(verdict.fix, ToArgument) and verdict.fix.shows
         for path in verdict.fix.unread
     }
     return beside | {

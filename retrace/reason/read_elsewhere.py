@@ -100,7 +100,7 @@ def _read(
         own = {path: at for one in verdict.changes for path, at in _fields(one, verdict)}
         known[function.site].update(own)
         fix = verdict.fix
-        if isinstance(fix, ToArgument) and not fix.computed:
+        if isinstance(fix, ToArgument) and fix.shows:
             # The constants that differ are those of what it passes.
             unread = {own[path] for path in fix.unread if path in own}
             unread_by[function.site] |= unread
@@ -133,7 +133,7 @@ def _read(
 def _is_shown(advised: Advice | None) -> bool:
     """Whether the programs show that they depend on the values that advice is about."""
     if isinstance(advised, ToArgument):
-        return advised.proof is Proof.CONSTANTS and not advised.computed
+        return advised.shows
     return isinstance(advised, LoopInProgram) and advised.seen
 
 

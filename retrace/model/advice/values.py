@@ -165,6 +165,11 @@ class ToArgument(Advice):
     seen_with: tuple[str, ...] = ()
     """What is another in calls of the same function that were seen with one value only."""
 
+    @property
+    def shows(self) -> bool:
+        """Whether two programs show which values they depend on, and on which they do not."""
+        return self.proof is Proof.CONSTANTS and not self.computed
+
 
 class PrintOutside(Advice):
     """Print values that only a print depends on outside the function."""
