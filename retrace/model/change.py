@@ -235,7 +235,7 @@ class Changes(tuple[Change, ...]):  # noqa: SLOT001 - what follows is kept in it
         """The changes of shapes."""
         if Component.SHAPE not in self.components:
             return []
-        return [change for change in self if isinstance(change, ShapeChange)]
+        return [change for change in self if type(change) is ShapeChange]
 
     @cached_property
     def sides(self) -> frozenset[Sides]:

@@ -102,10 +102,15 @@ class Leaves(tuple[Leaf, ...]):  # noqa: SLOT001 - columns are kept in its dict
         """The path of each."""
         return tuple([leaf.path for leaf in self])
 
-    @property
-    def shapes(self) -> list[tuple[Dim, ...]]:
+    @cached_property
+    def shapes(self) -> tuple[tuple[Dim, ...], ...]:
         """The shape of each."""
-        return [leaf.shape for leaf in self]
+        return tuple([leaf.shape for leaf in self])
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """The distinct dtypes."""
+        return frozenset(cast(Sequence[str], self.others[0]) if self else ())
 
     @cached_property
     def others(self) -> Sequence[Sequence[object]]:

@@ -51,11 +51,12 @@ class History:
     """The misses of one site in one process, in the order they started."""
 
     def __init__(self, run: str, rows: list[Verdict]) -> None:
-        self.run = run
-        self.rows = rows
+        self.run, self.rows = run, rows
         self.columns: list[Column] = []
         self.cells: list[Parts] = []
         """For each row, the parts that differ from the first row."""
+        self.varying: frozenset[Part] = frozenset()
+        """The parts that differ from the first row in some row."""
         self.first: Parts = {}
         """The first row's values of the parts that vary."""
         self.together = Together()
@@ -134,7 +135,7 @@ def _fill(history: History) -> None:
         elif verdict.cause is Cause.CACHE_CLEARED and verdict.avoidable == "no":
             cell[Part("repeat", "compiled in any case")] = miss.number
         history.cells.append(cell)
-    varying = {part for cell in history.cells for part in cell}
+    history.varying = varying = frozenset(part for cell in history.cells for part in cell)
     for one in named:
         base |= one
     history.first = {part: value for part, value in (base | tree).items() if part in varying}

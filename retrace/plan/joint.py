@@ -75,11 +75,11 @@ def sizes_of(history: History, parts: Sequence[Part]) -> dict[Part, tuple[int, .
     return own
 
 
-def _rows_with(history: History, path: str) -> list[int]:
+def _rows_with(history: History, path: str) -> Sequence[int]:
     """The rows that have an array of this path."""
     there, rows = Part("tree", path), range(len(history.rows))
-    if not any(there in cell for cell in history.cells):
-        return [*rows]
+    if there not in history.varying:
+        return rows
     return [row for row in rows if history.value(row, there) != ABSENT]
 
 
@@ -103,8 +103,9 @@ def lengths(history: History, parts: Sequence[Part]) -> list[Part]:
     found: list[Part] = []
     axes = Counter(part.path for part in own)
     # Preferably of the array that has several of these axes, and not of one deep in a state.
+    numbers = {sizes: len({*sizes}) for sizes in {*own.values()}}
     order = {
-        part: (-len({*own[part]}), part.axis, -axes[part.path], _depth(part.path), part.path)
+        part: (-numbers[own[part]], part.axis, -axes[part.path], _depth(part.path), part.path)
         for part in own
     }
     for part in sorted(own, key=order.__getitem__):

@@ -229,7 +229,9 @@ def _is_about(verdict: Verdict, paths: Sequence[str]) -> bool:
 
 def _needs_more(verdict: Verdict) -> bool:
     """Whether Python values changed that its advice only names, and hold something else."""
-    others = {path for path, _ in verdict.fix.others} if verdict.fix is not None else set[str]()
+    if verdict.fix is None or not verdict.fix.others:
+        return False
+    others = {path for path, _ in verdict.fix.others}
     return any(
         change.path in others
         and (change.component in OF_ARGUMENTS or isinstance(change, FieldChange))

@@ -46,6 +46,12 @@ class Reach:
         return [name for name in names if name not in around] or list(names)
 
     @cached_property
+    def sites(self) -> frozenset[str]:
+        """The sites of all functions that are no operations."""
+        functions = [verdict.miss.function for verdict in self.verdicts.values()]
+        return frozenset(one.site for one in functions if one.kind is not Kind.OP)
+
+    @cached_property
     def takers(self) -> Mapping[Array, Mapping[str, str]]:
         """The functions that each file calls with arrays of a dtype and shape: names by site."""
         found: dict[Array, dict[str, str]] = {}

@@ -49,6 +49,8 @@ class Replay:
 
     def with_inner(self, served: Iterable[str], gone: set[str]) -> set[str]:
         """The `served` misses that are not gone yet, plus those nested in or following them."""
+        if not self._inside:
+            return {*served} - gone
         found: set[str] = set()
         waiting = list(served)
         while waiting:

@@ -28,6 +28,8 @@ def other_takers(
             for history in reach.histories
             if any(column.family == "shape" for column in history.columns)
         }
+    if own.issuperset(reach.sites):
+        return ()
     paths = {part.path for _, column in columns for part in column.parts}
     found: dict[str, str] = {}
     for array in {one for miss in padded for one in arrays_of(miss, paths)}:

@@ -359,6 +359,8 @@ def _along(axes: Sequence[Axis], listings: Mapping[str, Listing]) -> Along:
             # Of several axes, a pair shows only those whose sizes differ.
             differ = {one for one in lengths if one[before.row] != one[after.row]}
             if pairs >= _MAX_PAIRS and differ <= seen:
+                if seen == lengths:
+                    break
                 continue
             pairs, seen = pairs + 1, seen | differ
             shown |= {before.row, after.row}

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retrace.compare.folding import folds_number
-from retrace.model import Change, Component, DtypeChange, Leaf, Miss, ShapeChange, TreeChange
+from retrace.model import (
+    Change,
+    Component,
+    DtypeChange,
+    Leaf,
+    Miss,
+    ShapeChange,
+    TreeChange,
+    by_column,
+)
 from retrace.model.advice import (
     Advice,
     AnotherModel,
@@ -138,8 +147,11 @@ def shape(evidence: Evidence) -> Advice | None:
 
 def _keys(miss: Miss, names: Sequence[str]) -> tuple[str, ...]:
     """Those of these arrays that hold typed PRNG keys."""
-    keys = {leaf.path for leaf in miss.key.leaves if leaf.dtype.startswith(_KEY)}
-    return tuple([name for name in names if name in keys]) if keys else ()
+    leaves = by_column(miss.key.leaves)
+    if not any(map(_is_key, leaves.dtypes)):
+        return ()
+    keys = {leaf.path for leaf in leaves if _is_key(leaf.dtype)}
+    return tuple([name for name in names if name in keys])
 
 
 def _start(evidence: Evidence, names: tuple[str, ...]) -> str:

@@ -37,6 +37,8 @@ class Resized:
     @cached_property
     def ranked(self) -> tuple[str, ...]:
         """Those that have another number of axes."""
+        if all(len(old) == len(new) for old, new in self.sides):
+            return ()
         return tuple([path for path, old, new in self._shapes if len(old) != len(new)])
 
     @cached_property

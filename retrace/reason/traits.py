@@ -267,7 +267,9 @@ def partial_batch(miss: Miss, nearest: Miss | None, changes: tuple[Change, ...])
     own = together(changes)
     if own.components - NOT_IN_KEY - {Component.SHAPE}:
         return False
-    if any(change.component in _HELD and not looks_the_same(change) for change in changes):
+    if not own.components.isdisjoint(_HELD) and any(
+        change.component in _HELD and not looks_the_same(change) for change in own
+    ):
         return False  # the function of another problem, which never had the longer axis
     size: tuple[Dim, Dim] | None = None
     for old, new in own.sides:

@@ -43,7 +43,9 @@ def judge(recording: Recording) -> list[Verdict]:
     judges: dict[str, Judge] = {}
     found: dict[int, Verdict] = {}
     for miss in sorted(recording.misses, key=lambda miss: miss.number):
-        found[id(miss)] = judges.setdefault(miss.run, Judge(recording.listings)).judge(miss)
+        if (own := judges.get(miss.run)) is None:
+            own = judges[miss.run] = Judge(recording.listings)
+        found[id(miss)] = own.judge(miss)
     verdicts = revise([found[id(miss)] for miss in recording.misses])
     named = recognise(verdicts)
     for verdict in verdicts:

@@ -49,8 +49,9 @@ def _with_shapes(paths: tuple[Any, ...], others: Sequence[Sequence[Any]], shapes
         sizes = [size for size in sizes if type(size) is int]
     if sizes and not -(1 << 63) <= min(sizes) <= max(sizes) < 1 << 63:
         raise ValueError("a size out of range")
-    leaves = Leaves(map(_new_leaf, zip(paths, map(tuple, shapes), *others, strict=True)))
-    leaves.paths, leaves.others = paths, others
+    own: tuple[tuple[Any, ...], ...] = tuple(map(tuple, shapes))
+    leaves = Leaves(map(_new_leaf, zip(paths, own, *others, strict=True)))
+    leaves.paths, leaves.shapes, leaves.others = paths, own, others
     return leaves
 
 

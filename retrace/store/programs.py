@@ -17,7 +17,7 @@ import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from retrace.model import Frame, Listing, Run, Stack
 from retrace.store.bounded_lines import lines
@@ -102,7 +102,8 @@ def _listing(
     made = len(inputs := _texts(types))
     absolute: list[int] = []
     distances = iter(wires)
-    for index in cast(list[int], equations):
+    indices: list[int] = equations
+    for index in indices:
         taken, results = shapes[index]
         for _ in range(taken):
             distance = next(distances, 0)
@@ -110,7 +111,7 @@ def _listing(
                 raise ValueError("undefined variable")
             absolute.append(made - distance)
         made += results
-    rows = cast(list[list[int]], stacks)
+    rows: list[list[int]] = stacks
     known: tuple[Stack, ...] = tuple([tuple([frames[i] for i in row]) for row in rows])
     if places and (len(places) != len(equations) or not 0 <= min(places) <= max(places)):
         raise ValueError("places do not match equations")
@@ -122,7 +123,7 @@ def _listing(
         size=min(max(0, size), _MAX_NUMBER),
         inputs=inputs,
         constants=_texts(constants),
-        equations=[texts[index] for index in equations],
+        equations=[texts[index] for index in indices],
         wires=absolute,
         places=list(places),
         stacks=known,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
@@ -183,7 +183,7 @@ class Reader:
                 self.lose(schema.UNREADABLE_LINE)
             return
         try:
-            reason = self._read_line(cast(dict[str, Any], fields))
+            reason = self._read_line(fields)
         except NONSENSE:
             reason = schema.UNREADABLE_LINE
         if reason is None:

@@ -42,7 +42,6 @@ from retrace.model import (
     JSON,
     Callback,
     CallSite,
-    Function,
     Key,
     Miss,
     PersistentCache,
@@ -247,7 +246,7 @@ MISS: Mapping[str, Field[Miss]] = {
     "cold": Field("cold", bool),
     "stages": Field("stages", _by_stage, put=_put_durations),
     "began": Field("began", _by_stage, write=_rounded, put=_put_starts),
-    "stage": Field("in_flight", Stage, put=_put_in_flight),
+    "stage": Field("in_flight", _STAGES.__getitem__, put=_put_in_flight),
     "since": Field("since", seconds),
     "raised": Field("raised", text),
     "inner": Field("inner", number, put=_add_inner),
@@ -304,8 +303,8 @@ def decode_miss(
     """
     index = number(line["miss"])
     if before is None:
-        function = cast(Function, parts["function", line["function"]])
-        key = Key(*(_part(line, kind, parts) for kind in Key._fields))
+        function = parts["function", line["function"]]
+        key = Key(*[_part(line, kind, parts) for kind in Key._fields])
     else:
         function, key = before.function, before.key
     miss = Miss(
@@ -330,7 +329,7 @@ def amend(miss: Miss, line: Mapping[str, Any], parts: Parts) -> None:
     """Add the fields of a later line to a miss; raises as `decode_miss` does."""
     if not line.keys().isdisjoint(PARTS):
         if "function" in line:
-            miss.function = cast(Function, parts["function", line["function"]])
+            miss.function = parts["function", line["function"]]
         if "call_site" in line:
             miss.call_site = _part(line, "call_site", parts) or None
         miss.key = Key(
