@@ -135,8 +135,10 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
 def _leaf(advice: model.ToArray, who: str, it: str) -> str:
     leaf = "array leaves" if len(advice.paths) > 1 else "an array leaf"
     tree = "its tree" if not advice.carried else "its tree and of the results that carry it"
+    get = "get" if len(advice.leaf_of) > 1 else "gets"
+    too = f" ({names(advice.leaf_of)} {get} it, too)" if advice.leaf_of else ""
     return (
-        f"make {who} {leaf} of {tree}, if no shape, loop, `if`, `float` or NumPy depends on "
+        f"make {who} {leaf} of {tree}{too}, if no shape, loop, `if`, `float` or NumPy depends on "
         f"{it}{_TRAINED}; otherwise keep "
         f"{it} the same between calls{_kept(advice).replace(', and', '; in either case', 1)}"
     )

@@ -38,7 +38,7 @@ from retrace.reason.evidence import OF_VALUES, types_of, values_of
 from retrace.reason.fields import field_changes
 from retrace.reason.objects import Deciding
 from retrace.reason.program import Comparison
-from retrace.reason.read_elsewhere import read_elsewhere
+from retrace.reason.read_elsewhere import leaf_elsewhere, read_elsewhere
 from retrace.reason.sharing import shared
 from retrace.reason.sized import grows_evenly, of_many_sizes, sized
 
@@ -71,7 +71,7 @@ def revise(verdicts: Sequence[Verdict]) -> list[Verdict]:
             own = [changed.get(id(verdict), verdict) for verdict in own]
         for index, verdict in zip(history, own, strict=True):
             revised[index] = verdict
-    for rule in (_layers, read_elsewhere, one_for_each):
+    for rule in (_layers, read_elsewhere, leaf_elsewhere, one_for_each):
         for index, verdict in [*rule(revised)]:
             revised[index] = verdict
     return revised

@@ -1,4 +1,4 @@
-"""Values of an object that one function does not read, and another function reads.
+"""What advice on an object means for the other functions that get it.
 
 What the class compares, it compares for all functions that its objects are passed to.
 """
@@ -10,8 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from retrace.model import Change, Component, FieldChange, Verdict
-from retrace.model.advice import Advice, LeaveOutValue, LoopInProgram, Proof, ToArgument
+from retrace.model import Change, Component, FieldChange, Kind, Verdict
+from retrace.model.advice import (
+    Advice,
+    LeaveOutValue,
+    LoopInProgram,
+    Proof,
+    ToArgument,
+    ToArray,
+)
 from retrace.model.key import Node
 from retrace.reason.evidence import OF_VALUES, types_of
 from retrace.reason.fields import field_changes
@@ -71,6 +78,36 @@ def read_elsewhere(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]
             by_ = {"read_by": tuple(by)} if read else {"may_read": tuple(perhaps)}
             asked = advised.changed(**kept, **by_, proof=Proof.MEANING)
             yield index, replace(verdict, fix=asked, avoidable="maybe")
+
+
+def leaf_elsewhere(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]:
+    """Name the other functions for which a static field becomes a leaf, as in a sum over all.
+
+    Args:
+        verdicts: those of one recording.
+
+    Yields:
+        The index of a verdict, and the verdict with the names in its advice.
+    """
+    to_leaf = [
+        (index, verdict, verdict.fix)
+        for index, verdict in enumerate(verdicts)
+        if isinstance(verdict.fix, ToArray) and verdict.fix.in_tree
+    ]
+    if not to_leaf:
+        return
+    own = {verdict.miss.function.site for _, verdict, _ in to_leaf}
+    takers: dict[str, dict[str, None]] = defaultdict(dict)
+    for verdict in verdicts:
+        function = verdict.miss.function
+        if function.site not in own and function.kind is not Kind.OP and not verdict.miss.nested:
+            for node in verdict.miss.key.tree:
+                takers[node.type][function.name] = None
+    for index, verdict, advised in to_leaf:
+        nodes = [_holder(path, verdict) for path in advised.paths]
+        types = {node.type for node in nodes if node is not None} - {*_NO_CLASS}
+        if names := {name: None for type_ in sorted(types) for name in takers[type_]}:
+            yield index, replace(verdict, fix=advised.changed(leaf_of=tuple(names)))
 
 
 def _left_out(advised: Advice | None) -> tuple[str, ...]:

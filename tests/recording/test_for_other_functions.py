@@ -21,6 +21,7 @@ from retrace.model.advice import (
     OneCallStyle,
     OneStructure,
     ToArgument,
+    ToArray,
 )
 from retrace.plan.order import plan
 from retrace.present.advice import advised as sentence_of
@@ -260,3 +261,25 @@ def test_a_number_of_a_call_that_computes_in_another_dtype_is_not_told_to_be_an_
     found = [one.fix for one in _again(verdicts, "step") if isinstance(one.fix, CastNumber)]
     assert len(found) == 2
     assert all(one.sure == "ask" for one in found)
+
+
+def test_what_becomes_a_leaf_is_one_for_each_function_that_gets_the_object(
+    judge_all: JudgeAll,
+) -> None:
+    moved = jax.jit(lambda world: world.at - jnp.tanh(world.pull * world.at))
+
+    def decayed(world: _World) -> Any:
+        return sum((leaf**2).sum() for leaf in jax.tree.leaves(world))
+
+    decay, other = jax.jit(decayed), jax.jit(lambda x: x + 1)
+
+    def program() -> None:
+        decay(_World(ones))
+        other(ones)
+        for pull in (9.8, 1.6, 3.7):
+            moved(_World(ones, "ball", pull))
+
+    _, verdicts = judge_all(program)
+    found = [one.fix for one in verdicts if isinstance(one.fix, ToArray)]
+    assert [one.leaf_of for one in found] == [("decayed",)] * 2
+    assert "decayed" in sentence_of(found[0])

@@ -125,6 +125,8 @@ class ToArray(Advice):
     """As in `ToArgument`."""
     carried: bool = False
     """Whether the results of the program carry it, too."""
+    leaf_of: tuple[str, ...] = ()
+    """Other functions that get objects of its class, and so one leaf more."""
     mapped: bool = False
     """As in `OfFunction`."""
 
