@@ -42,6 +42,7 @@ from retrace.reason.arrays import array_for_number
 from retrace.reason.cards import card
 from retrace.reason.evidence import is_numeric
 from retrace.reason.fields import with_fields
+from retrace.reason.held import is_in
 from retrace.reason.traits import passing_library
 
 _CODES = {
@@ -196,11 +197,6 @@ _FOR_VALUES = (FewValues, BranchInProgram)
 def _covers(outer: Sequence[str], paths: Sequence[str]) -> bool:
     """Whether the advice covers something that contains the paths, or the change has no paths."""
     return not paths or any(is_in(path, outer) for path in paths)
-
-
-def is_in(path: str, outer: Sequence[str]) -> bool:
-    """Whether the path is one of `outer` or lies inside one."""
-    return path in outer or path.startswith(tuple(f"{one}{end}" for one in outer for end in "[."))
 
 
 def _constant(candidate: Candidate, reach: Reach) -> Advice | None:

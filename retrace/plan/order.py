@@ -9,7 +9,7 @@ from retrace.model import FieldChange, Recording, Verdict
 from retrace.model.advice import FewMapped, Sure
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
 from retrace.model.row import Row
-from retrace.plan.advice import CAUSES, eager_proposal, is_in, proposal
+from retrace.plan.advice import CAUSES, eager_proposal, proposal
 from retrace.plan.amount import Amount
 from retrace.plan.candidate import PASSED_BY_CALLER, candidates
 from retrace.plan.data import Data
@@ -24,6 +24,7 @@ from retrace.plan.root import Root
 from retrace.plan.step import Plan, Step
 from retrace.plan.structures import with_branches
 from retrace.plan.variables import size_candidates
+from retrace.reason.held import is_in
 from retrace.reason.precedence import cause_of_function
 from retrace.reason.traits import looks_equal, looks_the_same
 from retrace.reason.verdict import Site, site_of

@@ -11,6 +11,7 @@ from retrace.plan.step import Change, Proposal, Sizes, Step
 from retrace.present.advice_operations import few_sizes_title, sizes_on_lines
 from retrace.present.passing_words import arguments
 from retrace.present.words import as_objects, few_names, listed, quoted
+from retrace.reason.held import is_below
 from retrace.reason.rules import root
 
 
@@ -231,7 +232,19 @@ def _left_out(_: Change, advice: Advice) -> str:
     return f"leave {few_names(advice.paths)} out of the key"
 
 
+def _deciding(change: Change, advice: Advice) -> str:
+    """What decides the program, which may be a part of what changed, with fewer values."""
+    inside = _is_inside(change, advice)
+    return f"fewer values of {few_names(advice.paths)}" if inside else _static(change)
+
+
+def _is_inside(change: Change, advice: Advice) -> bool:
+    return bool(advice.paths) and all(is_below(path, change.paths) for path in advice.paths)
+
+
 def _few(change: Change, advice: Advice) -> str:
+    if _is_inside(change, advice):
+        return _deciding(change, advice)
     if {*map(root, change.paths)}.isdisjoint(map(root, advice.paths)):
         return _static(change)  # it changed along with what the advice is about
     is_flag = isinstance(advice, model.FewValues) and advice.why == "flags"
@@ -302,6 +315,9 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.LeaveOutArray, lambda change, _: f"leave out {_what(change)}"),
     (model.OneType, lambda change, _: f"one type for {_what(change)}"),
     (model.FewValues, _few),
+    (model.BranchInProgram, _deciding),
+    (model.LoopInProgram, _deciding),
+    (model.TripsInProgram, _deciding),
     (model.FewMapped, _mapped),
     (model.OneMesh, _one_mesh),
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),

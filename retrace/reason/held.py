@@ -130,7 +130,7 @@ def _named_once(found: dict[str, Change]) -> list[str]:
     return kept
 
 
-def is_in(name: str, holders: tuple[str, ...]) -> bool:
+def is_in(name: str, holders: Sequence[str]) -> bool:
     """Whether the name is one of these, or a part of one."""
     return name in holders or is_below(name, holders)
 
@@ -140,9 +140,9 @@ def is_about(name: str, others: tuple[str, ...]) -> bool:
     return is_in(name, others) or any(is_below(one, (name,)) for one in others)
 
 
-def is_below(name: str, holders: tuple[str, ...]) -> bool:
+def is_below(name: str, holders: Sequence[str]) -> bool:
     """Whether the name is a part of one of these."""
-    return any(name.startswith((f"{holder}.", f"{holder}[")) for holder in holders)
+    return name.startswith(tuple(f"{holder}{end}" for holder in holders for end in "[."))
 
 
 def containers(paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -1445,3 +1445,26 @@ def test_what_was_only_traced_before_a_clear_is_compiled_in_any_case(
 
     found = planned(program, frozenset())[0]
     assert [step.proposal.code for step in found.steps] == ["keep-caches"] * compiled
+
+
+def test_a_title_names_the_field_that_decides_not_the_whole_object(planned: Planned) -> None:
+    class Config(NamedTuple):
+        depth: int
+        gain: float
+
+    def deep(cfg: Config, x: Any) -> Any:
+        for _ in range(cfg.depth):
+            x = jnp.tanh(x)
+        return x
+
+    def program(_: Fixed) -> None:
+        nested = jax.jit(deep, static_argnums=0)
+        scaled = jax.jit(lambda cfg, x: cfg.gain * x, static_argnums=0)
+        for depth, gain in ((1, 0.5), (2, 0.25), (3, 0.125)):
+            scaled(Config(depth, gain), nested(Config(depth, gain), ones(3)))
+
+    steps = planned(program, frozenset())[0].steps
+    told = [title(step.proposal) for step in steps]
+    assert len(told) == 2
+    assert sum("cfg.depth" in one for one in told) == 1
+    assert not any("`cfg`" in one for one in told)
