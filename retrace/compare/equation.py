@@ -42,6 +42,8 @@ class Relation(NamedTuple):
     """Trip counts of a JAX loop, old and new; None if unknown."""
     fixed: tuple[str, ...] = ()
     """Primitives that have such a constant as a parameter, where no array is possible."""
+    types: tuple[str, ...] = ()
+    """The types of literals that changed: `bf16[]`."""
 
 
 SAME = Relation()
@@ -87,6 +89,7 @@ class _Found:
         self.inner: list[tuple[str, str]] = []
         self.trips: list[tuple[int, int] | None] = []
         self.fixed: list[str] = []
+        self.types: list[str] = []
 
     def relation(self) -> Relation:
         return Relation(
@@ -96,6 +99,7 @@ class _Found:
             tuple(self.inner),
             tuple(self.trips),
             tuple(self.fixed),
+            tuple(self.types),
         )
 
 
@@ -136,6 +140,7 @@ def _arguments(old: list[str], new: list[str], found: _Found) -> bool:
             return False
         if x != y:
             found.constants.append((x, y))
+            found.types.append(y_type)
     return True
 
 

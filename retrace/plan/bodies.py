@@ -9,7 +9,7 @@ from retrace.model import Function, Value
 from retrace.model.advice import DefineBodyOnce
 from retrace.plan.history import Column, History
 from retrace.plan.replay import Mapped
-from retrace.reason.held import is_below
+from retrace.reason.held import SELF, is_below
 
 
 def is_jitted_around(history: History) -> bool:
@@ -53,10 +53,17 @@ def contents(functions: Iterable[Function], names: Collection[str]) -> Hashable:
         # the function reads, `self.rate` may be static and `self.state` traced.
         parts = (re.split(r"[.\[]", name, maxsplit=1)[0] for name in {*names} - seen)
         variables = {*parts}
-        held = (*function.closure, *function.bound, *function.defaults)
+        held = given_to(function)
         given = (*(one for one in held if one[0] in variables or one[0] in names), *read)
         found += [(name, *_content(one)) for name, one in given]
     return tuple(found)
+
+
+def given_to(function: Function) -> tuple[tuple[str, Value], ...]:
+    """What a function closes over, binds and has as defaults, and the object of a method."""
+    receiver = function.receiver
+    bound = () if receiver is None or receiver.value is None else ((SELF, receiver.value),)
+    return (*function.closure, *function.bound, *function.defaults, *bound)
 
 
 def _content(value: Value) -> tuple[Hashable, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from retrace.model.advice import JitAndPass, JitForEach
-from retrace.plan.bodies import contents
+from retrace.model.advice import JitAndPass, JitForEach, KeepBound
+from retrace.plan.bodies import contents, given_to
 from retrace.plan.history import Column, History
 from retrace.plan.replay import Mapped
+from retrace.reason.held import SELF
 from retrace.reason.rules import root
 
 
@@ -28,6 +29,8 @@ def kept_apart(
     """
     if static := _static(history):
         certain = _by_static(history, column, mapped, static)
+    if any(isinstance(row.fix, KeepBound) and row.fix.is_method for row in history.rows):
+        certain = _by_object(history, column, certain, frozenset((SELF,)))
     if kept := _kept_for_each(history):
         at_best = _by_object(history, column, at_best, kept)
         certain = _by_object(history, column, certain, kept)
@@ -61,13 +64,15 @@ def _by_object(history: History, column: Column, mapped: Mapped, names: frozense
     found: list[int] = []
     for value in range(len(mapped)):
         function = history.rows[column.values.index(value)].miss.function
-        given = (*function.closure, *function.bound, *function.defaults)
-        own = [(name, one) for name, one in given if name in {root(path) for path in names}]
-        # What is passed beside an object may have changed in it.
-        keys = [
-            (mapped[value], tuple((name, one.token) for name, one in own)),
-            (mapped[value], contents((function,), names)),
+        own = [
+            (name, one)
+            for name, one in given_to(function)
+            if name in {root(path) for path in names}
         ]
+        keys: list[Hashable] = [(mapped[value], tuple((name, one.token) for name, one in own))]
+        if SELF not in names:
+            # What is passed beside an object may have changed in it.
+            keys.append((mapped[value], contents((function,), names)))
         shared = next((known[key] for key in keys if key in known), value)
         known.update(dict.fromkeys(keys, shared))
         found.append(shared)

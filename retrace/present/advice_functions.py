@@ -9,6 +9,7 @@ from retrace.present.passing_words import (
     UNEXPLAINED,
     and_pass,
     arguments,
+    arrays,
     jit,
     once,
     or_computed,
@@ -285,7 +286,7 @@ def _for_each(advice: model.JitForEach) -> str:
     if advice.inside:
         return (
             f"jit {quoted(advice.name)} once, create {names(advice.paths)} inside it, and pass "
-            f"{names(advice.traced)} to it as {arguments(advice.traced)} (an `if` on it stays "
+            f"{names(advice.traced)} to it as {arrays(advice)} (an `if` on it stays "
             "outside)"
         )
     text = f"keep one jitted {quoted(advice.name)} for each {names(advice.paths)}, and call that"
@@ -304,7 +305,7 @@ def _for_each(advice: model.JitForEach) -> str:
         also = f"{names(advice.traced)} and " if advice.traced else ""
         text += f"; pass {also}the arrays that it reads, also through what it calls, as arguments"
     elif advice.traced:
-        text += f"; pass {names(advice.traced)} as {arguments(advice.traced)}"
+        text += f"; pass {names(advice.traced)} as {arrays(advice)}"
         them = "them" if len(advice.traced) > 1 else "it"
         text += or_computed(them) if advice.computed else ""
     if advice.static:

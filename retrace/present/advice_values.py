@@ -77,7 +77,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.BranchInProgram():
             return (
                 f"each value of {who} needs its own program; if it controls an `if` or a `for`, "
-                "`jax.lax.cond` or `jax.lax.fori_loop` would make it a single program"
+                "`jax.lax.cond` or `jax.lax.fori_loop` (but then without reverse-mode gradients) "
+                "would make it a single program"
             )
         case model.ToArray(in_tree=True):
             return _leaf(advice, who, it)
@@ -110,8 +111,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             is_said = "is unrolled" if seen else "would be unrolled"
             return (
                 f"a Python loop over {who} {is_said}: `jax.lax.fori_loop` accepts a bound that "
-                "is not static, `jax.lax.scan` compiles one block for each length; otherwise "
-                f"keep {it} to a few values"
+                "is not static (but then without reverse-mode gradients), `jax.lax.scan` "
+                f"compiles one block for each length; otherwise keep {it} to a few values"
             ) + ("; pass it as one type" if one_type else "")
         case model.PassDecision():
             return _decision(advice, who)
@@ -120,8 +121,8 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return (
                 f"create {quoted(holder)} once with `optax.inject_hyperparams`, which keeps the "
                 "arguments of what makes it as arrays in the optimizer's state, and set there "
-                f"the one that decides {who}, {AS_ARRAY}; name its arguments that are "
-                "functions, like `mask`, in `static_args`"
+                f"the one that decides {who}, {AS_ARRAY}; name its other arguments in "
+                "`static_args`, so that they stay as they are"
             ) + (keep if kept else "")
         case model.DefineOnce(classes=classes):
             return (
@@ -132,8 +133,18 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
             return None
 
 
+def made_array(dtype: str) -> str:
+    """How to make an array of a number: unlike the number, it decides the dtype of results."""
+    if dtype:
+        return f" (`np.asarray(..., jnp.{dtype})`)"
+    return " (`np.asarray(...)`, with the dtype of what it is computed with)"
+
+
 def _leaf(advice: model.ToArray, who: str, it: str) -> str:
-    leaf = "array leaves" if len(advice.paths) > 1 else "an array leaf"
+    many = len(advice.paths) > 1
+    leaf = "leaves" if many else "a leaf"
+    if advice.by_type:
+        leaf = f"{'array leaves' if many else 'an array leaf'}{made_array(advice.dtype)}"
     tree = "its tree" if not advice.carried else "its tree and of the results that carry it"
     get = "get" if len(advice.leaf_of) > 1 else "gets"
     too = f" ({names(advice.leaf_of)} {get} it, too)" if advice.leaf_of else ""
@@ -147,7 +158,7 @@ def _leaf(advice: model.ToArray, who: str, it: str) -> str:
 def _not_static(advice: model.ToArray, who: str, it: str, many: bool) -> str:
     kind = "arguments that are not static" if many else "an argument that is not static"
     if advice.by_type:
-        kind = f"{'arrays' if many else 'an array'} (`np.asarray(...)`)"
+        kind = f"{'arrays' if many else 'an array'}{made_array(advice.dtype)}"
     where = f", outside of {names(advice.outside)}" if advice.outside else ""
     where += f", with `None` for {it} in `in_axes`" if advice.mapped else ""
     return (
@@ -321,7 +332,7 @@ def _argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     if advice.by_type:
         kind = "arrays" if many else "an array"
         trained = _TRAINED if _is_in_tree(advice) else ""
-        text = f"pass {who} as {kind} (`np.asarray(...)`){where}: only {depends}{trained}"
+        text = f"pass {who} as {kind}{made_array(advice.dtype)}{where}: only {depends}{trained}"
     if advice.fixed:
         text += f"{_if_untraced(advice.fixed)}{stays(it)}"
     elif advice.computed:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from retrace.model import advice as model
 from retrace.model.advice import OfFunction, What
-from retrace.present.advice_values import AS_ARRAY, FOLDED, stays
+from retrace.present.advice_values import AS_ARRAY, FOLDED, made_array, stays
 from retrace.present.words import names, quoted
 
 UNEXPLAINED = "; its program may depend on more that was not recorded: pass that, too"
@@ -58,7 +58,7 @@ def and_pass(advice: model.JitAndPass) -> str:
             f"arguments{kept}{_of_one_size(advice)}{UNEXPLAINED if advice.unexplained else ''}"
         )
     ways = (
-        [f"pass {names(traced)} as {arguments(traced)}{_unmapped(advice)}{_kept_outside(advice)}"]
+        [f"pass {names(traced)} as {arrays(advice)}{_unmapped(advice)}{_kept_outside(advice)}"]
         if traced
         else []
     )
@@ -70,8 +70,8 @@ def and_pass(advice: model.JitAndPass) -> str:
     if advice.inject:
         ways.append(
             f"create {names(advice.inject)} once with `optax.inject_hyperparams`: what differs "
-            f"is then set in the optimizer's state, {AS_ARRAY} (name arguments that are "
-            "functions, like `mask`, in `static_args`)"
+            f"is then set in the optimizer's state, {AS_ARRAY} (name its other arguments in "
+            "`static_args`, so that they stay as they are)"
         )
     if not ways and advice.functions:
         them = "it is" if len(advice.functions) == 1 else "they are"
@@ -90,6 +90,15 @@ def and_pass(advice: model.JitAndPass) -> str:
     if advice.one_type:
         text += f"; give {names(advice.one_type)} as one type"
     return text + _of_one_size(advice) + (UNEXPLAINED if advice.unexplained else "")
+
+
+def arrays(advice: model.JitAndPass | model.JitForEach) -> str:
+    """The arguments that are traced: a wrapper may take each Python number as static."""
+    numbers = isinstance(advice, model.JitForEach) or advice.numbers
+    if not (advice.by_type and numbers):
+        return arguments(advice.traced)
+    kind = "an array" if len(advice.traced) == 1 else "arrays"
+    return f"{kind}{made_array(advice.dtype)}"
 
 
 def _if_read(advice: model.JitAndPass) -> str:

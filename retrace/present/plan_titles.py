@@ -264,6 +264,9 @@ def _inject(advice: Advice) -> str:
 
 
 def _to_array(advice: Advice) -> str:
+    if isinstance(advice, model.ToArray) and advice.in_tree and not advice.by_type:
+        leaf = "a leaf" if len(advice.paths) == 1 else "leaves"
+        return f"make {few_names(advice.paths)} {leaf}"
     if not isinstance(advice, model.ToArray) or advice.in_tree or advice.mixed:
         return f"make {few_names(advice.paths)} an array"
     one = f", and one {few_names(as_objects(advice.kept))}" if advice.kept else ""

@@ -128,6 +128,8 @@ def _unify_passing(history: list[Verdict]) -> None:
     were_lists = lists_of_calls(history)
     lists = tuple(name for name in static if name in were_lists)
     new = always_new(values, len(history), static)
+    dtypes = {one.dtype for one in found}
+    dtype = dtypes.pop() if len(dtypes) == 1 else ""
     for index, verdict in enumerate(history):
         if not isinstance(verdict.fix, JitAndPass | JitOnce | KeepBound):
             continue
@@ -141,6 +143,7 @@ def _unify_passing(history: list[Verdict]) -> None:
             resized=resized,
             one_type=one_type,
             inject=inject,
+            dtype=dtype,
             unexplained=unexplained,
             always_new=new,
         )
@@ -208,7 +211,12 @@ def _not_one_for_each(history: list[Verdict]) -> None:
             any(is_in(name, (path,)) for name in others) for path in own.paths
         ):
             advised = JitAndPass(
-                name=own.name, what=own.what, traced=own.traced, static=own.static
+                name=own.name,
+                what=own.what,
+                traced=own.traced,
+                static=own.static,
+                by_type=own.by_type,
+                dtype=own.dtype,
             )
             replace_advice(history, index, advised)
 

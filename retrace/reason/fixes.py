@@ -17,6 +17,7 @@ from retrace.model.advice import (
     FewMapped,
     FewValues,
     JitAndPass,
+    JitForEach,
     KeepBound,
     Library,
     LibraryPasses,
@@ -78,13 +79,19 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     elif isinstance(advised, ToArgument | ToArray) and is_static_by_type(miss):
         in_tree = any("." in path or "[" in path for path in advised.paths)
         told = {} if isinstance(advised, ToArgument) else {"in_tree": in_tree}
-        # As an array it gets gradients, if the tree that it is in does.
-        advised = advised.changed(
-            by_type=True, **told, **({"proof": Proof.MEANING} if in_tree else {})
-        )
+        # As an array it gets gradients, if the tree that it is in does; a number took the dtype
+        # of what it is computed with, and an array decides it.
+        dtype = "" if evidence.program is None else evidence.program.dtype
+        asked = {"proof": Proof.MEANING} if in_tree or not dtype else {}
+        advised = advised.changed(by_type=True, dtype=dtype, **told, **asked)
     elif isinstance(advised, _NOT_STATIC) and jitted_by_library(miss):
         package = package_of(miss.function.file)
         advised = advised.changed(jitted_by=package, proof=Proof.MEANING)
+    if isinstance(advised, JitAndPass | JitForEach) and is_static_by_type(miss):
+        dtype = "" if evidence.program is None else evidence.program.dtype
+        numbers = isinstance(advised, JitForEach) or advised.numbers
+        asked = {"proof": Proof.MEANING} if numbers and not dtype else {}
+        advised = advised.changed(by_type=True, dtype=dtype, **asked)
     if isinstance(advised, OfFunction):
         passes = isinstance(advised, JitAndPass)
         if maker := made_of_it(evidence.nearest, miss, passes=passes):

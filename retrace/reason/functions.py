@@ -33,7 +33,7 @@ from retrace.reason.evidence import (
     values_of,
 )
 from retrace.reason.fields import is_complete
-from retrace.reason.held import Held, is_below
+from retrace.reason.held import SELF, Held, is_below
 from retrace.reason.program import Comparison
 from retrace.reason.traits import looks_the_same
 from retrace.reason.values import is_plain_type
@@ -213,6 +213,11 @@ def _passing_partial(
         advised = JitAndPass(name=function.name, what=What.PARTIAL, proof=Proof.PROGRAM)
         traced, static = [], []
     objects: list[str] = []
+    if function.receiver is not None:
+        # Of a bound method: jitted by itself, it would take the object as an argument.
+        objects.append(SELF)
+        traced = [name for name in traced if not is_below(name, (SELF,))]
+        static = [name for name in static if not is_below(name, (SELF,))]
     for name, value in function.bound:
         if any(one == name or is_below(one, (name,)) for one in held.names):
             if _is_object(value) and name not in held.names:

@@ -18,9 +18,12 @@ from retrace.reason.evidence import (
     values_of,
 )
 from retrace.reason.fields import field_changes, is_complete
-from retrace.reason.program import numbers
+from retrace.reason.program import is_explained
 from retrace.reason.traits import looks_equal
 from retrace.reason.values import is_amount, is_plain
+
+SELF = "self"
+"""The name of a method's object, as its code usually has it."""
 
 
 class Held:
@@ -162,5 +165,4 @@ _ITEM = re.compile(r"\[\d+\]$")
 def may_hold_another(evidence: Evidence, values: Sequence[Change]) -> bool:
     """Whether a constant changed that is none of these values, nor one of their fields."""
     parts = [part for each in values for part in field_changes(each, whole=False) or (each,)]
-    constants = set[object]() if evidence.program is None else {*evidence.program.constants}
-    return not constants <= {numbers(part) for part in parts}
+    return evidence.program is not None and not is_explained(evidence.program, parts)

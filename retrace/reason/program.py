@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property
 
 from retrace.compare.equation import primitive
 from retrace.compare.folding import folds
 from retrace.compare.outputs import outputs
+from retrace.compare.precision import rounded
 from retrace.compare.programs import Difference, Kind, compare
 from retrace.model import Change, Component, FieldChange, Listing, Miss, Value, ValueChange
 from retrace.model.advice import Proof
@@ -20,6 +21,15 @@ _CALLBACKS = frozenset(("pure_callback", "io_callback", "debug_callback"))
 _PRINTED = "callback=<function _flat_callback '"
 """The callback of a `jax.debug.print` in jax 0.6, with all that it holds: its format."""
 _RANDOM = frozenset(("random_bits", "random_gamma", "threefry2x32", "rng_bit_generator"))
+
+_DTYPES = {
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{f"c{bits}": f"complex{bits}" for bits in (64, 128)},
+    "bf16": "bfloat16",
+}
+"""JAX's short names of dtypes, as programs have them."""
 
 
 class Comparison:
@@ -139,6 +149,14 @@ class Comparison:
             return False  # the case for nearly all programs, which then need not be searched
         return self._runs(lambda text: primitive(text) in _CALLBACKS and _PRINTED not in text)
 
+    @property
+    def dtype(self) -> str:
+        """The one dtype of all constants that changed, or "" if they are of several or weak."""
+        found = self.difference
+        types = frozenset[str]() if found is None else found.types
+        one = next(iter(types)).partition("[")[0] if len(types) == 1 else ""
+        return _DTYPES.get(one, "")
+
     @cached_property
     def folds(self) -> bool:
         """Whether a compiler may fold a constant, in which the programs differ, with others."""
@@ -220,7 +238,22 @@ class Comparison:
         """The numbers in the programs that changed, as (old, new) pairs."""
         found = self.difference
         constants = () if found is None else found.constants
-        return {(number(each.old), number(each.new)) for each in constants} - {(None, None)}
+        pairs = {(number(each.old), number(each.new)) for each in constants}
+        return {self.as_constant(pair) for pair in pairs} - {(None, None)}
+
+    def as_constant(
+        self, pair: tuple[float | None, float | None]
+    ) -> tuple[float | None, float | None]:
+        """Two numbers, as old and new, with the precision of the constants of the programs."""
+        old, new = (None if one is None else rounded(one, self._types) for one in pair)
+        return old, new
+
+    @cached_property
+    def _types(self) -> frozenset[str]:
+        """The types of the constants that changed: `f32`."""
+        found = self.difference
+        types = frozenset[str]() if found is None else found.types
+        return frozenset(text.partition("[")[0].removeprefix("~") for text in types)
 
     @property
     def has_other_arrays(self) -> bool:
@@ -255,6 +288,11 @@ class Comparison:
 def _sizes(type_: str) -> list[str]:
     """The sizes in a type: `8` and `4` of `f32[8,4]`."""
     return type_.partition("[")[2].partition("]")[0].split(",")
+
+
+def is_explained(program: Comparison, changes: Iterable[Change]) -> bool:
+    """Whether these changes of numbers are all constants that changed in the programs."""
+    return program.constants <= {program.as_constant(numbers(change)) for change in changes}
 
 
 def proof_of(program: Comparison | None) -> Proof:

@@ -34,8 +34,8 @@ def split_reads(
     """
     if program is None or not reads or program.difference is None:
         return (), reads
-    constants = program.constants
-    sure = tuple([c for c in reads if numbers(c) in constants or _lengths(c) in constants])
+    constants, seen = program.constants, program.as_constant
+    sure = tuple([c for c in reads if seen(numbers(c)) in constants or _lengths(c) in constants])
     return sure, tuple([c for c in reads if c not in sure])
 
 
@@ -55,8 +55,11 @@ def behind(
     """
     if not sure or program is None or program.difference is None:
         return ()
-    read = {each(change) for change in sure for each in (numbers, _lengths)} - {(None, None)}
+    seen = program.as_constant
+    read = {seen(each(change)) for change in sure for each in (numbers, _lengths)}
+    read -= {(None, None)}
     pairs = [(number(one.old), number(one.new)) for one in program.difference.constants]
+    pairs = [seen(pair) for pair in pairs]
     left = [pair for pair in pairs if pair not in read]
     names = [str(change.path) for change in sure]
     fields = [
@@ -68,8 +71,8 @@ def behind(
             is_in(one, (str(part.path),)) or is_in(str(part.path), (one,)) for one in names
         )
     ]
-    told = [part for part in fields if numbers(part) in left]
-    if {numbers(part) for part in told} == {*left}:
+    told = [part for part in fields if seen(numbers(part)) in left]
+    if {seen(numbers(part)) for part in told} == {*left}:
         return tuple(told)
     # One of another size changes operations.
     arrays = program.has_other_arrays or program.kind != "constants-only"

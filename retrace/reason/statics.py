@@ -49,7 +49,7 @@ from retrace.reason.fields import (
     holds_itself,
 )
 from retrace.reason.held import containers, may_hold_another
-from retrace.reason.program import numbers
+from retrace.reason.program import is_explained, numbers
 from retrace.reason.traits import is_explained_beside, is_remade, looks_equal, looks_the_same
 from retrace.reason.values import is_amount
 
@@ -151,7 +151,7 @@ def _explained(change: Change, evidence: Evidence) -> tuple[Change, ...]:
     if program is None or program.kind != "constants-only" or program.captures_others:
         return ()
     parts = field_changes(change, whole=False)
-    return parts if program.constants and program.constants <= {*map(numbers, parts)} else ()
+    return parts if program.constants and is_explained(program, parts) else ()
 
 
 def _one_type(evidence: Evidence, paths: tuple[str, ...], types: set[str]) -> Advice:
@@ -219,7 +219,7 @@ def differs_by(change: Change, evidence: Evidence) -> bool:
         if other is not change
         for part in field_changes(other, whole=False) or (other,)
     ]
-    return not program.constants or not program.constants <= set(map(numbers, parts))
+    return not program.constants or not is_explained(program, parts)
 
 
 def is_same_program(evidence: Evidence) -> bool:
@@ -309,8 +309,8 @@ def explaining(own: list[_Change], evidence: Evidence) -> list[_Change]:
         return other
     # A function over other numbers, beside one that only looks the same as far as it is known.
     for one in other if program.constants else ():
-        if program.constants <= {numbers(part) for part in field_changes(one)}:
+        if is_explained(program, field_changes(one)):
             return [one]
     numeric = [one for one in other if is_numeric(one)]
-    found = [one for one in numeric if numbers(one) in program.constants]
+    found = [one for one in numeric if program.as_constant(numbers(one)) in program.constants]
     return [one for one in other if one in found or one not in numeric] if found else other

@@ -201,13 +201,17 @@ def are_constants(values: Sequence[Change], program: Comparison) -> bool:
 
 def _constants(values: Sequence[Change], program: Comparison) -> list[Change]:
     """The values that are constants of the program, if only constants changed in it."""
-    own = [value for value in values if is_amount(value) and numbers(value) in program.constants]
-    return own if own and program.constants == {numbers(value) for value in own} else []
+    pairs = [(value, program.as_constant(numbers(value))) for value in values]
+    own = [(value, pair) for value, pair in pairs if is_amount(value)]
+    own = [(value, pair) for value, pair in own if pair in program.constants]
+    explained = own and program.constants == {pair for _, pair in own}
+    return [value for value, _ in own] if explained else []
 
 
 def _unexplained(values: Sequence[Change], program: Comparison) -> Sequence[Change]:
     """The values that may be the reason: not mere constants, unless nothing else is left."""
-    return [value for value in values if numbers(value) not in program.constants] or values
+    constants, seen = program.constants, program.as_constant
+    return [value for value in values if seen(numbers(value)) not in constants] or values
 
 
 def _values(changes: tuple[Change, ...]) -> list[Change]:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx  # pyright: ignore[reportMissingTypeStubs]
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -684,3 +685,103 @@ def test_arrays_on_another_mesh_are_placed_on_one_from_the_first_call(tmp_path: 
     assert back.paths == ("x",)
     shown = retrace("show", "predict #3", out, cwd=tmp_path)
     assert "P()), committed -> uncommitted" in " ".join(shown.stdout.split())
+
+
+def test_a_number_that_becomes_an_array_keeps_the_dtype_of_results(judge_all: JudgeAll) -> None:
+    short = jnp.ones(3, jnp.bfloat16)
+    rates = (0.1, 0.3, 0.7)
+
+    @eqx.filter_jit
+    def moved(x: Any, rate: Any) -> Any:
+        return x - rate * x
+
+    def program() -> list[Any]:
+        return [moved(short, rate) for rate in rates]
+
+    results: list[Any] = []
+    _, verdicts = judge_all(lambda: results.extend(program()))
+    again = [one for one in verdicts if one.nearest]
+    assert len(again) == 2
+    for verdict in again:
+        assert isinstance(verdict.fix, ToArgument) and verdict.avoidable == "yes"
+        assert verdict.fix.dtype == "bfloat16" and not verdict.fix.computed
+    # To the letter, and with what `np.asarray` makes of a number, which decides otherwise.
+    for rate, before in zip(rates, results, strict=True):
+        after = moved(short, np.asarray(rate, jnp.bfloat16))
+        assert after.dtype == before.dtype
+        assert np.array_equal(after, before)
+    assert moved(short, np.asarray(0.1)).dtype != results[0].dtype
+
+
+def test_a_wrapper_that_takes_numbers_as_static_is_passed_an_array(judge_all: JudgeAll) -> None:
+    def scaled(x: Any, rate: float) -> Any:
+        return x * rate
+
+    def program() -> None:
+        for rate in (0.25, 0.5, 0.75):
+            eqx.filter_jit(partial(scaled, rate=rate))(ones)
+
+    _, verdicts = judge_all(program)
+    found = [one.fix for one in verdicts if one.nearest]
+    assert len(found) == 2
+    for fix in found:
+        assert isinstance(fix, JitAndPass) and fix.by_type and fix.dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.float16])
+def test_a_number_of_more_digits_than_the_program_has_is_still_its_constant(
+    judge_all: JudgeAll, dtype: Any
+) -> None:
+    scaled = jax.jit(lambda x, rate, name: x * rate if name else x, static_argnums=(1, 2))
+
+    def program() -> None:
+        for rate, name in ((1 / 3, 5), (1 / 7, 6), (1 / 9, 7)):
+            scaled(np.ones(3, dtype), rate, name)
+
+    _, verdicts = judge_all(program)
+    found = [one.fix for one in verdicts if one.nearest]
+    assert len(found) == 2
+    for fix in found:
+        assert isinstance(fix, ToArgument)
+        assert fix.paths == ("rate",) and fix.unread == ("name",) and not fix.computed
+
+
+class _Fitting:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def moved(self, x: Any, *, clip: float) -> Any:
+        return x - self.rate * jnp.clip(x, -clip, clip)
+
+    def loss(self, x: Any) -> Any:
+        return (x**2).sum()
+
+
+def test_a_partial_of_a_bound_method_is_kept_for_each_object(judge_all: JudgeAll) -> None:
+    def program() -> None:
+        for rate in (0.25, 0.5):
+            fitting = _Fitting(rate)
+            for clip in (1.0, 0.5, 0.25):
+                jax.jit(partial(fitting.moved, clip=clip))(ones)
+                jax.jit(fitting.loss)(ones)
+
+    recording, verdicts = judge_all(program)
+    moved = [one.fix for one in verdicts if one.nearest and one.miss.function.name == "moved"]
+    assert len(moved) == 5
+    for fix in moved:
+        # The method itself, jitted once, would take the object as an argument.
+        assert isinstance(fix, JitForEach)
+        assert fix.paths == ("self",) and fix.traced == ("clip",)
+    steps = {step.functions[0]: step for step in plan(recording, verdicts).steps}
+    assert steps["moved"].gone.calls == (4, 4)
+    assert steps["loss"].gone.calls == (4, 5)  # one object for both rates is more than said
+
+    # To the letter: one jitted function for each object, with the number as an argument.
+    followed: list[int] = []
+    for rate in (0.25, 0.5):
+        own = jax.jit(_Fitting(rate).moved)
+        results = [own(ones, clip=clip) for clip in (1.0, 0.5, 0.25)]
+        followed.append(own._cache_size())  # pyright: ignore[reportAttributeAccessIssue]
+        plain = [jax.jit(partial(_Fitting(rate).moved, clip=c))(ones) for c in (1.0, 0.5, 0.25)]
+        assert all(np.array_equal(a, b) for a, b in zip(results, plain, strict=True))
+    assert followed == [1, 1]

@@ -27,6 +27,10 @@ class OfFunction(Advice):
     """Whether it was given to `jax.pmap`: `jax.jit` in its place would not map its axis."""
     maker: str = ""
     """The library's function that made of it what is jitted, anew at each call."""
+    by_type: bool = False
+    """Whether it takes arrays as arguments and all else as static, numbers too."""
+    dtype: str = ""
+    """The dtype of the constants that become arguments, if `by_type`; "" if unknown."""
     each: tuple[str, ...] = ()
     """Functions that it closes over where other calls of its `def` close over others."""
 

@@ -122,6 +122,7 @@ class ToArray(Advice):
     kept: tuple[str, ...] = ()
     """Other static objects, new ones that look the same: each is another key."""
     by_type: bool = False
+    dtype: str = ""
     """As in `ToArgument`."""
     carried: bool = False
     """Whether the results of the program carry it, too."""
@@ -140,6 +141,8 @@ class ToArgument(Advice):
     by_type: bool = False
     """Whether the function takes arrays as arguments and all else as static, as those of
     `equinox.filter_jit` do."""
+    dtype: str = ""
+    """The dtype of the constants, if `by_type`; "" if they are of several or unknown."""
     function: str | None = None
     """The static function that holds it and should then be created once."""
     computed: bool = False
