@@ -6,7 +6,7 @@ import re
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof
-from retrace.present.advice_values import FOLDED
+from retrace.present.as_argument import FOLDED
 from retrace.present.words import listed, names, quoted
 
 _NUMPY = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrace.model import advice as model
 from retrace.model.advice import Advice, Proof, What
-from retrace.present.advice_values import AS_ARRAY
+from retrace.present.as_argument import AS_ARRAY
 from retrace.present.passing_words import (
     UNEXPLAINED,
     and_pass,

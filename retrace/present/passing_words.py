@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from retrace.model import advice as model
 from retrace.model.advice import OfFunction, What
-from retrace.present.advice_values import AS_ARRAY, FOLDED, made_array, stays
+from retrace.present.as_argument import AS_ARRAY, FOLDED, made_array, stays
 from retrace.present.words import names, quoted
 
 UNEXPLAINED = "; its program may depend on more that was not recorded: pass that, too"

@@ -300,6 +300,8 @@ def _settings(change: Change, advice: Advice) -> str:
 
 def _argument(advice: Advice) -> str:
     by_type = isinstance(advice, model.ToArgument) and advice.by_type
+    if isinstance(advice, model.ToArgument) and advice.texts:
+        return f"pass what Python makes of {few_names(advice.paths)}"
     return f"pass {few_names(advice.paths)} as an {'array' if by_type else 'argument'}"
 
 

@@ -100,7 +100,8 @@ def _as_arguments(
     if constants and program.has_other_arrays:
         constants += filter(is_arrays, values)
     amounts = constants or [value for value in values if is_amount(value)]
-    if not constants and len(amounts) < len(values):
+    texts = [] if constants else [value for value in values if value not in amounts]
+    if texts and not (amounts and all(set(types_of(value)) == {"str"} for value in texts)):
         return None
     if (found := _optimizer(changes, amounts)) is not None:
         holder, kept = found
@@ -114,7 +115,8 @@ def _as_arguments(
     # Whether a comparison written by hand leaves out what the object holds is not known.
     kept = [one for one in changes if one.path in outside and not is_compared_by_fields(one)]
     return ToArgument(
-        paths=_paths(amounts),
+        paths=_paths([value for value in values if value in amounts or value in texts]),
+        texts=_paths(texts),
         outside=outside,
         type=type_name(types_of(kept[0])[1]) if kept else None,
         function=functions[0] if functions else None,
@@ -123,7 +125,7 @@ def _as_arguments(
         fixed=tuple(sorted(program.fixed)),
         one_type=any(len({*types_of(value)}) > 1 for value in amounts),
         unread=_paths([v for v in values if v not in amounts]) if constants else (),
-        proof=Proof.MEANING if program.fixed else Proof.CONSTANTS,
+        proof=Proof.MEANING if program.fixed or texts else Proof.CONSTANTS,
     )
 
 

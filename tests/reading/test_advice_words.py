@@ -83,6 +83,7 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.ToArray, {"in_tree": True, "leaf_of": ("decay", "norm")}),
     (advice.ToArray, {"in_tree": True, "by_type": True, "dtype": "float32"}),
     (advice.ToArgument, {"by_type": True, "dtype": "float32"}),
+    (advice.ToArgument, {"paths": ("c.a", "c.b"), "texts": ("c.b",), "outside": ("c",)}),
     (advice.Library, {"is_body": True}),
     (advice.Library, {"maker": "fit", "wraps": True}),
     (advice.Library, {"maker": "fit", "is_body": True}),

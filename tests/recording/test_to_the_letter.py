@@ -785,3 +785,38 @@ def test_a_partial_of_a_bound_method_is_kept_for_each_object(judge_all: JudgeAll
         plain = [jax.jit(partial(_Fitting(rate).moved, clip=c))(ones) for c in (1.0, 0.5, 0.25)]
         assert all(np.array_equal(a, b) for a, b in zip(results, plain, strict=True))
     assert followed == [1, 1]
+
+
+def test_what_python_makes_of_a_number_and_a_text_is_passed_in_their_place(
+    judge_all: JudgeAll,
+) -> None:
+    settings = ((0.5, "a"), (0.25, "b"), (0.75, "c"))
+    kept = jax.jit(lambda cfg, x: (1 - cfg.rate) * x, static_argnums=0)
+
+    def program() -> None:
+        for rate, label in settings:
+            kept(_Named(rate, label), ones)
+
+    recording, verdicts = judge_all(program)
+    again = [one for one in verdicts if one.nearest]
+    assert len(again) == 2
+    for verdict in again:
+        assert isinstance(verdict.fix, ToArgument)
+        assert verdict.fix.paths == ("cfg.rate", "cfg.label")
+        assert verdict.fix.texts == ("cfg.label",)
+        assert verdict.avoidable == "maybe"
+    (step,) = plan(recording, verdicts).steps
+    assert step.sure == "ask" and "cfg.label" in title(step.proposal)
+    assert step.gone.calls == (2, 2)
+
+    followed = jax.jit(lambda left, x: left * x)
+    for rate, label in settings:
+        plain = kept(_Named(rate, label), ones)
+        assert np.array_equal(followed(1 - rate, ones), plain)
+    assert followed._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@dataclass(frozen=True)
+class _Named:
+    rate: float
+    label: str

@@ -147,6 +147,8 @@ class ToArgument(Advice):
     """The static function that holds it and should then be created once."""
     computed: bool = False
     """Whether the constants are computed from the value in Python."""
+    texts: tuple[str, ...] = ()
+    """Those of the values that are texts: what is computed from all of them can be passed."""
     folded: bool = False
     """Whether a compiler may fold them with others, so that an argument rounds otherwise."""
     fixed: tuple[str, ...] = ()
