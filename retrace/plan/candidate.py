@@ -80,7 +80,7 @@ class Candidate:
 def candidates(histories: list[History], listings: Mapping[str, Listing]) -> list[Candidate]:
     """All possible changes except sizes and eager operations, which are handled elsewhere."""
     found: dict[Hashable, Candidate] = {}
-    edits = Edits()
+    edits = Edits(histories)
     for history in histories:
         families = Counter(column.family for column in history.columns)
         for column in history.columns:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterator
-from typing import cast
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TypeAlias, cast
 
 from retrace.model import Function, Kind
-from retrace.model.advice import JitAndPass, JitForEach, OfFunction
+from retrace.model.advice import JitAndPass, JitForEach, LeaveOutValue, OfFunction, ToArray
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT
 from retrace.plan.history import Column, History
+from retrace.reason.fields import NO_CLASS, holder
 
 VALUES = (*OF_ARGUMENTS, "meta")
+_Field: TypeAlias = tuple[str, str]
+"""A class, and the name of a field in it."""
 
 
 def edit(history: History, column: Column, families: Counter[str]) -> Hashable:
@@ -39,27 +42,70 @@ class Edits:
     """Merges changes that one edit makes at once.
 
     An optimizer that is a static argument of `init`, `ask` and `tell` is created once for all of
-    them; a state that reaches two functions with Python numbers in it is created once.
+    them; a state that reaches two functions with Python numbers in it is created once. A static
+    field of a class is one for all functions that get its objects.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, histories: Sequence[History]) -> None:
+        self._leaves = {
+            fields
+            for history in histories
+            for column in history.columns
+            if any(isinstance(one, ToArray) for one in _on_class(history, column))
+            and (fields := _fields(history, column))
+        }
+        """The static fields that are to become leaves."""
         self._joined: dict[Hashable, Hashable] = {}
         self._owners: dict[Hashable, Hashable] = {}
 
     def join(self, edit: Hashable, history: History, column: Column) -> None:
         """Note that the edit changes this column; merge edits that change the same thing."""
-        for thing in _things(history, column):
+        for thing in (*_things(history, column), *self._of_class(history, column)):
             owner = self._owners.setdefault(thing, edit)
             if _are_apart(owner, edit):
                 continue
             if (one := self.of(owner)) != (other := self.of(edit)):
                 self._joined[other] = one
 
+    def _of_class(self, history: History, column: Column) -> Iterator[Hashable]:
+        """The static fields that the column is about, if the advice is to edit their class."""
+        told = _on_class(history, column)
+        fields = _fields(history, column) if told else frozenset[_Field]()
+        # What is passed in place of the whole object concerns one function alone.
+        own = any(isinstance(one, ToArray) or not one.read_by for one in told)
+        if fields and (own or fields in self._leaves):
+            yield "field", history.run, fields
+
     def of(self, edit: Hashable) -> Hashable:
         """The edit that this one was merged into."""
         while (other := self._joined.get(edit)) is not None:
             edit = other
         return edit
+
+
+def _on_class(history: History, column: Column) -> list[ToArray | LeaveOutValue]:
+    """The advice on static fields of a class that a column is about."""
+    if column.family != "meta":
+        return []
+    found: list[ToArray | LeaveOutValue] = []
+    for fix in [row.fix for row in history.rows]:
+        match fix:
+            case ToArray(in_tree=True) | LeaveOutValue() if {*fix.paths} & {*column.paths}:
+                found.append(fix)
+            case _:
+                pass
+    return found
+
+
+def _fields(history: History, column: Column) -> frozenset[_Field]:
+    """The classes and the fields in them of a column; empty if it is not about classes alone."""
+    found: set[_Field] = set()
+    for path in column.paths:
+        node = holder(path, history.rows[0].miss.key)
+        if node is None or node.type in NO_CLASS:
+            return frozenset()
+        found.add((node.type, path.removeprefix(node.path)))
+    return frozenset(found)
 
 
 def _are_apart(one: Hashable, other: Hashable) -> bool:

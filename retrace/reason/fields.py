@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 from retrace.compare.values import Difference, differences, of_array, places
-from retrace.model import ENCLOSING, JSON, Change, HeldChange, Value, ValueChange
+from retrace.model import ENCLOSING, JSON, Change, HeldChange, Key, Node, Value, ValueChange
 from retrace.reason.evidence import is_array_type, values_of
 
 _INCOMPLETE = re.compile(
@@ -154,3 +154,13 @@ def fields_of_function(change: Change) -> tuple[str, ...]:
         return ()
     found = [_FIELD_NAME.match(one.path) for one in differences(old, new)]
     return tuple(dict.fromkeys(one[1] for one in found if one))
+
+
+def holder(path: str, key: Key) -> Node | None:
+    """The container in a call's arguments that has a static field."""
+    holders = [one for one in key.tree if path.startswith(one.path)]
+    return max(holders, key=lambda one: len(one.path), default=None)
+
+
+NO_CLASS = ("dict", "frozenset", "function", "list", "tuple")
+"""Types whose values in two functions need have nothing to do with each other."""

@@ -19,9 +19,8 @@ from retrace.model.advice import (
     ToArgument,
     ToArray,
 )
-from retrace.model.key import Node
 from retrace.reason.evidence import OF_VALUES, types_of
-from retrace.reason.fields import field_changes
+from retrace.reason.fields import NO_CLASS, field_changes, holder
 from retrace.reason.rules import in_key
 
 _Field: TypeAlias = tuple[str, str]
@@ -104,8 +103,8 @@ def leaf_elsewhere(verdicts: Sequence[Verdict]) -> Iterator[tuple[int, Verdict]]
             for node in verdict.miss.key.tree:
                 takers[node.type][function.name] = None
     for index, verdict, advised in to_leaf:
-        nodes = [_holder(path, verdict) for path in advised.paths]
-        types = {node.type for node in nodes if node is not None} - {*_NO_CLASS}
+        nodes = [holder(path, verdict.miss.key) for path in advised.paths]
+        types = {node.type for node in nodes if node is not None} - {*NO_CLASS}
         if names := {name: None for type_ in sorted(types) for name in takers[type_]}:
             yield index, replace(verdict, fix=advised.changed(leaf_of=tuple(names)))
 
@@ -180,24 +179,16 @@ def _fields(change: Change, verdict: Verdict) -> Iterator[tuple[str, _Field]]:
         return
     parts = field_changes(change, whole=False)
     if isinstance(change, FieldChange):
-        if (node := _holder(change.path, verdict)) is not None and node.type not in _NO_CLASS:
+        if (
+            node := holder(change.path, verdict.miss.key)
+        ) is not None and node.type not in NO_CLASS:
             for path in [str(part.path) for part in parts or (change,)]:
                 yield path, (node.type, path.removeprefix(node.path))
-    elif (type_ := types_of(change)[1]) not in _NO_CLASS:
+    elif (type_ := types_of(change)[1]) not in NO_CLASS:
         for path in [str(part.path) for part in parts]:
             yield path, (type_, path.removeprefix(change.path))
-
-
-def _holder(path: str, verdict: Verdict) -> Node | None:
-    """The container in a call's arguments that has a static field."""
-    holders = [one for one in verdict.miss.key.tree if path.startswith(one.path)]
-    return max(holders, key=lambda one: len(one.path), default=None)
 
 
 def _is_else(change: Change, verdict: Verdict) -> bool:
     """Whether something changed that is no value in an object, and may be why a program did."""
     return not any(True for _ in _fields(change, verdict))
-
-
-_NO_CLASS = ("dict", "frozenset", "function", "list", "tuple")
-"""Types whose values in two functions need have nothing to do with each other."""

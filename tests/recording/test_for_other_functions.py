@@ -283,3 +283,52 @@ def test_what_becomes_a_leaf_is_one_for_each_function_that_gets_the_object(
     found = [one.fix for one in verdicts if isinstance(one.fix, ToArray)]
     assert [one.leaf_of for one in found] == [("decayed",)] * 2
     assert "decayed" in sentence_of(found[0])
+
+
+def test_a_field_of_a_class_is_edited_once_for_all_functions(judge_all: JudgeAll) -> None:
+    first = jax.jit(lambda world: world.at * 2)
+    second = jax.jit(lambda world: world.at + 1)
+    moved = jax.jit(lambda world: world.at - world.pull)
+
+    def program() -> None:
+        for kind in ("ball", "cart", "kite"):
+            first(_World(ones, kind))
+            second(_World(ones, kind))
+        for pull in (1.5, 2.5, 3.5):
+            moved(_World(ones, "kite", pull))
+            first(_World(ones, "kite", pull))
+
+    recording, verdicts = judge_all(program)
+    steps = plan(recording, verdicts).steps
+    told = {one.proposal.advice and one.proposal.advice.code: one.gone.calls for one in steps}
+    assert told == {"leave-out": (4, 4), "static-to-dynamic": (5, 5)}
+
+    # To the letter: what is left out, or becomes a leaf, is in no key any more.
+    one, other, last = (jax.jit(f) for f in (_doubled, _added, _moved))
+    for _ in ("ball", "cart", "kite"):
+        one(_Edited(ones))
+        other(_Edited(ones))
+    for pull in (1.5, 2.5, 3.5):
+        assert np.array_equal(last(_Edited(ones, pull)), moved(_World(ones, "kite", pull)))
+        one(_Edited(ones, pull))
+    sizes = [f._cache_size() for f in (one, other, last)]  # pyright: ignore[reportAttributeAccessIssue]
+    assert sum(sizes) == 3 == len(verdicts) - 9
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["at", "pull"], meta_fields=[])
+@dataclass
+class _Edited:
+    at: Any
+    pull: Any = 9.8
+
+
+def _doubled(world: Any) -> Any:
+    return world.at * 2
+
+
+def _added(world: Any) -> Any:
+    return world.at + 1
+
+
+def _moved(world: Any) -> Any:
+    return world.at - world.pull
