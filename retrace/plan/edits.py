@@ -118,10 +118,12 @@ def _things(history: History, column: Column) -> Iterator[Hashable]:
     """The objects of the user's program that the column is about, whatever they are passed to."""
     if column.family in VALUES:
         for part in column.parts:
-            for row in range(len(history.rows)):
-                token = history.value(row, part)
-                if isinstance(token, str) and _OBJECT.fullmatch(token):
-                    yield history.run, token
+            tokens = {str(history.value(row, part)) for row in range(len(history.rows))}
+            objects = [token for token in tokens if _OBJECT.fullmatch(token)]
+            yield from ((history.run, token) for token in objects)
+            # Functions are passed to other functions as well: these are the same if all are.
+            if not objects and len(tokens) > 1 and all("#" in token for token in tokens):
+                yield history.run, frozenset(tokens)
     elif column.family == "bodies":
         for body in {body.site for row in history.rows for body in row.miss.bodies}:
             yield "body", body

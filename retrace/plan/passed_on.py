@@ -84,14 +84,18 @@ def _followed(
     for value in range(max(varying.values) + 1):
         taker = taking.rows[varying.values.index(value)].miss
         rows = [row for row, one in enumerate(history.rows) if one.miss.number < taker.number]
-        if not rows or not _takes(taker, roots, history.rows[rows[-1]].miss):
+        whole = varying.family == "tree"
+        if not rows or not _takes(taker, roots, history.rows[rows[-1]].miss, whole=whole):
             return None
         found.append(column.values[rows[-1]])
     return found if all(a < b for a, b in pairwise(found)) else None
 
 
-def _takes(taker: Miss, parameters: set[str], maker: Miss) -> bool:
-    """Whether a call takes what another one returned, in the same function of the user's."""
+def _takes(taker: Miss, parameters: set[str], maker: Miss, *, whole: bool) -> bool:
+    """Whether a call takes what another one returned, in the same function of the user's.
+
+    With `whole`, as it is: `{name: result}` has a structure of its own.
+    """
     here, there = taker.call_site, maker.call_site
     if here is None or there is None or here.in_library or taker.parent or maker.parent:
         return False
@@ -100,7 +104,7 @@ def _takes(taker: Miss, parameters: set[str], maker: Miss) -> bool:
     made = _line(there.source or "").assigned
     calls = [
         call
-        for call in _line(here.source or "").calls
+        for call in _line(here.source or "", whole=whole).calls
         if (passed := _passed(call, taker)) is not None
         and all(not made.isdisjoint(passed.get(name, ())) for name in parameters)
     ]
@@ -135,8 +139,11 @@ _WARNED = re.compile(r"\\|\d(?:and|else|for|if|in|is|or)\b")
 
 
 @lru_cache(maxsize=1024)
-def _line(source: str) -> _Line:
-    """What a line assigns and calls; nothing if it is only a part of a statement."""
+def _line(source: str, *, whole: bool = False) -> _Line:
+    """What a line assigns and calls; nothing if it is only a part of a statement.
+
+    With `whole`, a container that is written in the line passes none of the variables in it.
+    """
     if _WARNED.search(source):
         return _Line()
     try:
@@ -145,8 +152,8 @@ def _line(source: str) -> _Line:
         return _Line()
     calls = tuple(
         _Call(
-            tuple(map(_read, node.args)),
-            tuple((one.arg or "**", _read(one.value)) for one in node.keywords),
+            tuple(_read(one, whole=whole) for one in node.args),
+            tuple((one.arg or "**", _read(one.value, whole=whole)) for one in node.keywords),
         )
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -154,8 +161,11 @@ def _line(source: str) -> _Line:
     return _Line(_names(tree, ast.Store), calls)
 
 
-def _read(node: ast.AST) -> frozenset[str]:
-    return _names(node, ast.Load)
+_CONTAINERS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
+
+
+def _read(node: ast.AST, *, whole: bool) -> frozenset[str]:
+    return frozenset() if whole and isinstance(node, _CONTAINERS) else _names(node, ast.Load)
 
 
 def _names(tree: ast.AST, context: type[ast.expr_context]) -> frozenset[str]:

@@ -333,7 +333,10 @@ def _pass_beside(history: list[Verdict]) -> None:
     unread: dict[tuple[str, ...], dict[str, None]] = {}
     for index, verdict in enumerate(history if known else ()):
         own = verdict.fix
-        if not isinstance(own, FewValues) or verdict.program_change not in _OF_ONE_PROGRAM:
+        computed = isinstance(own, ToArgument) and own.texts
+        if own is None or verdict.program_change not in _OF_ONE_PROGRAM:
+            continue
+        if not isinstance(own, FewValues) and not computed:
             continue
         named = (*own.paths, *(path for path, what in own.others if what == "static"))
         if len(named) < len(own.paths) + len(own.others):

@@ -92,11 +92,13 @@ def pass_same(history: list[Verdict]) -> None:
     """What any call should pass beside an object, every call with that object passes."""
     found: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
     for one in advice_of_kind(history, ToArgument):
-        if of := one.outside or _function(one):
+        if (of := one.outside or _function(one)) and not one.texts:
             found[of] |= dict.fromkeys((*one.paths, *_arrays_of(history, _function(one))))
     for index, verdict in enumerate(history if found else ()):
         own = verdict.fix
-        if isinstance(own, ToArgument) and (of := own.outside or _function(own)):
+        if not isinstance(own, ToArgument) or own.texts:
+            continue  # a text cannot be passed, only what is computed from it
+        if of := own.outside or _function(own):
             paths = tuple(dict.fromkeys((*own.paths, *found[of])))
             replace_advice(history, index, own.changed(paths=paths))
 

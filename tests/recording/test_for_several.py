@@ -1277,3 +1277,27 @@ def test_a_step_says_what_its_other_misses_are_told(judge_all: JudgeAll) -> None
     assert len(step.misses) == 2
     said = sentence(step.proposal)
     assert "`config.rate`" in said and "`config.tag`" in said
+
+
+def test_functions_and_optimizers_in_one_state_are_created_once_for_all_that_get_it(
+    judge_all: JudgeAll,
+) -> None:
+    fitted = jax.jit(lambda state, g: state.tx.update(g, state.tx.init(g))[0])
+    valued = jax.jit(lambda state, x: state.apply(x))
+
+    def program() -> None:
+        for rate in (0.25, 0.5, 0.75):
+            state = _State(ones, optax.sgd(rate), lambda x: x * 2)
+            fitted(state, ones)
+            valued(state, ones)
+
+    steps = plan(*judge_all(program)).steps
+    assert [step.gone.calls.high for step in steps] == [4]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["tx", "apply"])
+@dataclass
+class _State:
+    params: Any
+    tx: Any
+    apply: Any

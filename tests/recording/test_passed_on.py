@@ -37,6 +37,10 @@ class Model:
         self.state = self.first(x)
         self.second(self.state)
 
+    def in_a_container(self, x: Any) -> None:
+        y = self.third(x)
+        self.second({"kept": y, **dict.fromkeys(x, y)})
+
     def apart(self, x: Any) -> None:
         self.first(x)
         self.second(x)
@@ -78,6 +82,12 @@ def test_one_change_saves_what_takes_the_results_too(change: str, judge_all: Jud
 def test_what_an_attribute_holds_in_between(judge_all: JudgeAll) -> None:
     (step,) = planned(judge_all, Model().through_an_attribute, CHANGES["dtype"]).steps
     assert step.gone.calls.low == 2
+
+
+def test_a_container_that_the_line_makes_is_another_structure(judge_all: JudgeAll) -> None:
+    call = Model().in_a_container
+    first, second = planned(judge_all, call, CHANGES["tree"]).steps
+    assert {step.proposal.changes[0].paths[0] for step in (first, second)} == {"y", "z"}
 
 
 def test_functions_that_take_the_same_are_changed_one_by_one(judge_all: JudgeAll) -> None:
