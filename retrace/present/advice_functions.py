@@ -211,7 +211,11 @@ def _around_loop(advice: model.DefineBodyOnce) -> str:
         left_out = {*advice.each, *advice.made}
         passed = (*(name for name in holds if name not in left_out), *advice.numbers)
         each = f" for each {names(advice.each)} that it is given" if advice.each else ""
-        given = f", with {names(passed)} among its arguments" if passed else ""
+        traced = tuple(name for name in passed if name not in advice.flags)
+        flags = tuple(name for name in passed if name in advice.flags)
+        ways = [f"{names(traced)} among its arguments"] if traced else []
+        ways += [f"{names(flags)} among its static arguments"] if flags else []
+        given = f", with {' and '.join(ways)}" if ways else ""
         if advice.made:
             given += f" and {names(advice.made)} created inside it"
         return (

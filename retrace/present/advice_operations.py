@@ -229,7 +229,10 @@ def _sizes(change: Change, *, grows: bool = False) -> str:
         text = f"{what} again for each size on this line: {give}"
     text = f"{text} (with a mask if results depend on it)"
     if not change.traced:  # there NumPy would raise an error
-        text = f"{text}, or use NumPy for what varies (`np.asarray` of each JAX array first)"
+        text += (
+            ", or use NumPy for what varies (`np.asarray` of each JAX array first; last bits may "
+            "differ)"
+        )
     if change.lines > 1 or change.seen < _MANY_KINDS:
         return f"{text}."
     return (

@@ -72,8 +72,11 @@ def of_values(advice: Advice) -> str | None:  # noqa: C901, PLR0912 - a case eac
         case model.FewValues(why=why):
             return _few(why, who, it, many)
         case model.BranchInProgram():
+            each = f"each value of {who} needs its own program"
+            if many:
+                each = _own_programs(who)
             return (
-                f"each value of {who} needs its own program; if it controls an `if` or a `for`, "
+                f"{each}; if it controls an `if` or a `for`, "
                 "`jax.lax.cond` or `jax.lax.fori_loop` (but then without reverse-mode gradients) "
                 "would make it a single program"
             )
@@ -168,6 +171,10 @@ def _held(advice: model.PassHeld, who: str) -> str:
     )
 
 
+def _own_programs(who: str) -> str:
+    return f"different values of {who}, or of one of them, need programs of their own"
+
+
 def _few(why: str, who: str, it: str, many: bool) -> str:
     match why:
         case "functions":
@@ -185,12 +192,16 @@ def _few(why: str, who: str, it: str, many: bool) -> str:
                 f"{who} only goes into what the results carry: leave {it} out of the key, and "
                 f"add {it} to the results outside of the jitted function"
             )
+        case "separate" if many:  # which of them decides is not known
+            return f"{_own_programs(who)}: keep them to a few"
         case "separate":
             return f"each value of {who} needs its own program: keep {it} to a few"
         case "flags" if many:
             return f"{who} are flags: each combination of their values has its own program"
         case "flags":
             return f"{who} is a flag: each of its two values has its own program"
+        case "shapes" if many:
+            return f"keep {who} to a few values: shapes depend on them, or on one of them"
         case "shapes":
             return f"keep {who} to a few values: shapes depend on {it}"
         case _:

@@ -91,7 +91,9 @@ def _masked(along: Along) -> str:
     sure, beside = ([one for one in sized if one.beside is is_so] for is_so in (False, True))
     told: list[str] = []
     if named:
-        told.append(f"mask the padding in {_with_values(named)}, or results change")
+        text = f"mask the padding in {_with_values(named)}, or results change"
+        sums = any(one.primitive in _ROUNDING for one in named)
+        told.append(f"{text} (last bits of longer sums may differ)" if sums else text)
     if sure:
         told.append(
             f"the program computes with {steps_of(sure, _MAX_PLACES)}: use the number of real "
@@ -107,6 +109,8 @@ def _masked(along: Along) -> str:
 
 _MAX_PLACES = 12
 """Each place that is not named changes results in silence."""
+_ROUNDING = ("dot_general", "reduce_prod", "reduce_sum")
+"""What computes in another order over more rows, zeros as they are."""
 _SOLVES = ("cholesky", "lu", "triangular_solve")
 
 _NEUTRAL = {"reduce_and": "True", "reduce_prod": "1"}

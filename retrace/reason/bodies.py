@@ -58,6 +58,7 @@ def defined_again(evidence: Evidence) -> Advice:
         numbers=tuple(name for name in held.numbers if is_below(name, made)),
         inject=tuple(name for name in each if name in inject),
         integers=_integers(bodies, holds),
+        flags=_flags(bodies, holds),
         untraceable=evidence.miss.call_site is not None and evidence.miss.call_site.untraceable,
         proof=Proof.MEANING if holds else proof,  # the function around it may take functions
     )
@@ -97,6 +98,12 @@ def _integers(bodies: tuple[Function, ...], differing: tuple[str, ...]) -> tuple
     found = [(name, value) for body in bodies for name, value in body.closure]
     integers = [name for name, value in found if value.type == "int" and name not in differing]
     return tuple(dict.fromkeys(integers))
+
+
+def _flags(bodies: tuple[Function, ...], differing: tuple[str, ...]) -> tuple[str, ...]:
+    found = [(name, value.type) for body in bodies for name, value in body.closure]
+    flags = [name for name, type_ in found if type_ in ("bool", "str") and name in differing]
+    return tuple(dict.fromkeys(flags))
 
 
 def _wraps_kept(evidence: Evidence) -> str | None:

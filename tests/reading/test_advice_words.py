@@ -64,6 +64,8 @@ VARIANTS: list[tuple[type[Advice], dict[str, Any]]] = [
     (advice.CompareByValue, {"package": "package"}),
     (advice.CompareByValue, {"package": "package", "varies": True}),
     (advice.DefineBodyOnce, {"partial": True}),
+    (advice.DefineBodyOnce, {"holds": ("a", "b"), "flags": ("b",)}),
+    (advice.FewValues, {"why": "separate", "paths": ("c.a", "c.b")}),
     (advice.DefineBodyOnce, {"package": "package"}),
     (advice.DefineBodyOnce, {"holds": ("a", "b"), "unknown": ("b",)}),
     (advice.EnableJit, {"at": CallSite("a/train.py", 7, "fit", "with f():", in_library=False)}),

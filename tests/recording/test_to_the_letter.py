@@ -27,6 +27,7 @@ from retrace.causes import Cause
 from retrace.model import Value, Verdict
 from retrace.model.advice import (
     CompareByValue,
+    DefineBodyOnce,
     FewSizes,
     JitAndPass,
     JitForEach,
@@ -820,3 +821,21 @@ def test_what_python_makes_of_a_number_and_a_text_is_passed_in_their_place(
 class _Named:
     rate: float
     label: str
+
+
+def test_a_flag_of_a_body_is_a_static_argument_of_the_function_around(
+    judge_all: JudgeAll,
+) -> None:
+    def made(rate: float, ahead: bool) -> Callable[[Any, Any], Any]:
+        return lambda carry, g: ((carry + rate * g if ahead else carry * rate), carry)
+
+    def program() -> None:
+        for rate, ahead in ((0.25, False), (0.5, True), (0.75, False)):
+            jax.lax.scan(made(rate, ahead), ones, ones)
+
+    _, verdicts = judge_all(program)
+    told = [one.fix for one in verdicts if isinstance(one.fix, DefineBodyOnce)]
+    assert told
+    for fix in told:
+        assert "ahead" not in fix.holds or fix.flags == ("ahead",)
+    assert any(fix.flags for fix in told)

@@ -265,5 +265,7 @@ class DefineBodyOnce(Advice):
     """Optax optimizers among those, whose state can hold the numbers that differ instead."""
     integers: tuple[str, ...] = ()
     """Integers that they close over and that were the same each time: perhaps sizes."""
+    flags: tuple[str, ...] = ()
+    """What differs and is true, false or a text: no array can take its place in an `if`."""
     untraceable: bool = False
     """Whether the function around it prints, or does something else that cannot be traced."""
