@@ -16,14 +16,12 @@ from retrace.model import Component, Verdict
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
-    CompareByValue,
     FewValues,
     JitAndPass,
     JitForEach,
     JitOnce,
     KeepBound,
     KeepTraced,
-    LeaveOutArray,
     LeaveOutValue,
     LoopInProgram,
     OneCallStyle,
@@ -32,7 +30,6 @@ from retrace.model.advice import (
     PassTraced,
     Proof,
     ToArgument,
-    ToArray,
     TripsInProgram,
 )
 from retrace.model.parts import OF_ARGUMENTS
@@ -42,7 +39,6 @@ from retrace.reason.evidence import named_changes, types_of
 from retrace.reason.fields import with_fields
 from retrace.reason.held import is_in
 from retrace.reason.objects import (
-    Deciding,
     advice_of_kind,
     ask_for_kept,
     keep_compared,
@@ -53,10 +49,10 @@ from retrace.reason.objects import (
 )
 from retrace.reason.placements import place_alike
 from retrace.reason.remade import held_beside, jit_for_remade, remade_with, with_arrays
-from retrace.reason.rules import in_key
 from retrace.reason.static_functions import unify_functions
 from retrace.reason.steering import needed_static, steering
 from retrace.reason.traits import looks_equal
+from retrace.reason.unread import keep_used, leave_unread
 from retrace.reason.variants import keep_read
 from retrace.reason.weak import as_arrays, proved_for_all
 
@@ -80,8 +76,8 @@ def agree(history: list[Verdict]) -> None:
         _unify_types,
         proved_for_all,
         as_arrays,
-        _keep_used,
-        _leave_unread,
+        keep_used,
+        leave_unread,
         _pass_beside,
         keep_read,
         leave_constants,
@@ -278,52 +274,6 @@ def _differs_in_type(
         isinstance(by_path.get(change.path), ToArgument) and len({*types_of(change)}) > 1
         for change in changes
     )
-
-
-def _keep_used(history: list[Verdict]) -> None:
-    """Values that one pair of calls does not use although another pair does."""
-    for kind, component in ((LeaveOutValue, None), (LeaveOutArray, Component.SHAPE)):
-        if not any(isinstance(verdict.fix, kind) for verdict in history):
-            continue
-        used: dict[str, Advice] = {}
-        deciding = Deciding(history)
-        for verdict in history:
-            changed = {str(change.path) for change in in_key(verdict.changes)}
-            advised = verdict.fix
-            if advised is None or isinstance(advised, (kind, OneType, CompareByValue)):
-                continue
-            if isinstance(advised, OneStructure) and advised.way == "unknown":
-                continue
-            if component is None or len(changed) == 1:
-                # Where several changed, those decide that never changed for nothing.
-                if (
-                    not deciding.always(advised.paths)
-                    and advised.others
-                    and verdict.program_change == "shapes-only"
-                ):
-                    continue  # arrays of another size are why
-                named = deciding.of(advised.paths, verdict)
-                if isinstance(advised, FewValues):
-                    advised = advised.changed(paths=tuple(named))
-                used |= {path: advised for path in named if path not in used}
-        for index, verdict in enumerate(history):
-            advised = verdict.fix
-            if isinstance(advised, kind) and (path := advised.paths[0]) in used:
-                replace_advice(history, index, used[path])
-                if verdict.avoidable == "yes" and used[path].sure != "clear":
-                    history[index] = replace(history[index], avoidable="maybe")
-
-
-def _leave_unread(history: list[Verdict]) -> None:
-    """What is to be left out of the key is not told to be passed by another call."""
-    unread = {path for one in advice_of_kind(history, LeaveOutValue) for path in one.paths}
-    for index, verdict in enumerate(history if unread else ()):
-        own = verdict.fix
-        if isinstance(own, ToArgument | ToArray):
-            rest = tuple(path for path in own.paths if path not in unread)
-            if rest and rest != own.paths:
-                also = tuple((path, "static") for path in own.paths if path in unread)
-                replace_advice(history, index, own.changed(paths=rest, others=own.others + also))
 
 
 def _pass_beside(history: list[Verdict]) -> None:

@@ -1301,3 +1301,25 @@ class _State:
     params: Any
     tx: Any
     apply: Any
+
+
+def test_what_one_pair_does_not_read_is_left_out_where_arrays_differ_in_others(
+    judge_all: JudgeAll,
+) -> None:
+    @partial(jax.jit, static_argnames="user")
+    def served(tokens: Any, user: str) -> Any:
+        return (tokens * 2).sum()
+
+    def program() -> None:
+        for user, dtype in (("ann", np.int32), ("bob", np.int32), ("cem", np.uint8)):
+            served(np.ones(4, dtype), user=user)
+
+    recording, verdicts = judge_all(program)
+    first, second = [one.fix for one in _again(verdicts, "served")]
+    assert isinstance(first, LeaveOutValue) and first.paths == ("user",)
+    assert first.proof is Proof.MEANING  # the third call's may be another program for `cem`
+    assert isinstance(second, FewValues)
+    left_out, *_ = [
+        step for step in plan(recording, verdicts).steps if step.proposal.advice == first
+    ]
+    assert left_out.sure == "ask" and left_out.gone.calls == (1, 1)
