@@ -42,11 +42,7 @@ def advised(advice: Advice) -> str:
     if others := [(path, what) for path, what in advice.others if what != REUSED]:
         told = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in others]
         text += f"; {listed(told, _MAX_OTHERS)} changed too"
-    if advice.scheduled:
-        text += _scheduled(advice.scheduled)
-    if advice.counted:
-        what = names(advice.counted)
-        text += f"; keep one optimizer for each {what} of a schedule, which cannot be injected"
+    text += _injected(advice)
     text += also_read(advice.read_too)
     if advice.passed_by and advice.paths and not isinstance(advice, PadBatch):
         text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
@@ -54,6 +50,19 @@ def advised(advice: Advice) -> str:
         who = advice.jitted_by
         text += f"; {who} jits the function, so only {who} can: report it there"
     return f"{text}."
+
+
+def _injected(advice: Advice) -> str:
+    """What else there is to numbers that become a part of an optimizer's state."""
+    text = ""
+    if advice.promotes:
+        text += "; float32 arrays in its state make 16-bit updates float32, so results differ"
+    if advice.scheduled:
+        text += _scheduled(advice.scheduled)
+    if advice.counted:
+        what = names(advice.counted)
+        text += f"; keep one optimizer for each {what} of a schedule, which cannot be injected"
+    return text
 
 
 def _scheduled(numbers: tuple[str, ...]) -> str:

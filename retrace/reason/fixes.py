@@ -100,6 +100,8 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     if injects(advised):
         numbers, counts = scheduled(evidence.changes)
         advised = advised.changed(scheduled=numbers, counted=counts)
+        if evidence.program is not None and evidence.program.has_short_constants:
+            advised = advised.changed(promotes=True, proof=Proof.MEANING)
     if isinstance(advised, _MAPPED) and is_mapped(miss):
         advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))

@@ -27,6 +27,7 @@ from retrace.model.advice import (
     PassDecision,
     Proof,
     SkipEmpty,
+    ToArgument,
     TripsInProgram,
 )
 from retrace.model.change import together
@@ -41,6 +42,7 @@ from retrace.reason.program import Comparison
 from retrace.reason.read_elsewhere import leaf_elsewhere, read_elsewhere
 from retrace.reason.sharing import shared
 from retrace.reason.sized import grows_evenly, of_many_sizes, sized
+from retrace.reason.traits import is_static_by_type
 
 _PLAIN_TYPES = ("int", "str", "bool", "float", "numpy.bool", "numpy.bool_")
 _CAUSES = (Cause.STATIC_ARGUMENT_CHANGED, Cause.TREE_STRUCTURE_CHANGED)
@@ -229,6 +231,9 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
             constant=sharing.constants,
             proof=Proof.CONSTANTS if sharing.constants else Proof.PROGRAM,
         )
+        if sharing.is_by_type(programs) and not any(is_static_by_type(one.miss) for one in own):
+            # 2 and 2.5: an argument has a program for each type, and nothing is decided.
+            advised = ToArgument(paths=(path,), folded=sharing.folded, proof=Proof.CONSTANTS)
         for verdict in own:
             first = sharing.is_first(verdict.miss)
             yield verdict, replace(verdict, fix=advised, avoidable="no" if first else "yes")
@@ -260,18 +265,27 @@ class _Sharing:
     def __init__(self, verdicts: list[Verdict], changes: dict[str, Change]) -> None:
         self.constants = False
         """Whether numbers in the program follow the value."""
+        self.folded = False
+        """Whether a compiler may fold some of them with others."""
+        self._change_of = changes
         self._texts: dict[str, str] = {}
+        self._types: dict[str, str] = {}
+        """For each value, its type."""
         self._above: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
         """For each miss, the closest one that differs only in this value."""
         self._order: list[str] = []
         by_hash: dict[str, str] = {}
+        firsts: dict[str, Miss] = {}
+        """The first miss with a number of each type."""
         for verdict in verdicts:
             change, near = changes[verdict.miss.id], verdict.nearest
             for miss, side in zip((near, verdict.miss), values_of(change), strict=True):
                 if miss is None or miss.program is None or miss.id in self._texts:
                     continue
-                self._texts[miss.id] = "" if side is None else side.text
+                self._texts[miss.id] = text = "" if side is None else side.text
+                self._types[text] = type_ = "" if side is None else side.type
+                self._join_by_type(firsts.setdefault(type_, miss), miss, verdict)
                 self._order.append(miss.id)
                 self._join(by_hash.setdefault(miss.program.hash, miss.id), miss.id)
             if near is not None:
@@ -281,6 +295,18 @@ class _Sharing:
             if near is not None and verdict.program_change == "constants-only" and not fixed:
                 self.constants = True
                 self._join(near.id, verdict.miss.id)
+
+    def _join_by_type(self, first: Miss, miss: Miss, verdict: Verdict) -> None:
+        """Join two numbers of one type, where each was compared with one of another type."""
+        program = verdict.program
+        types = {*types_of(self._change_of[verdict.miss.id])}
+        if first is miss or program is None or types != {"int", "float"}:
+            return
+        seen = Comparison(first, miss, (), program.texts)
+        if seen.kind == "constants-only" and not seen.fixed:
+            self.constants = True
+            self.folded = self.folded or seen.folds
+            self._join(first.id, miss.id)
 
     def _top(self, name: str) -> str:
         while (above := self._above.get(name, name)) != name:
@@ -299,6 +325,12 @@ class _Sharing:
             own = programs.setdefault(self._texts[name], {})
             own.setdefault(self._context(name), set()).add(self._top(name))
         return shared(programs)
+
+    def is_by_type(self, programs: list[list[str]]) -> bool:
+        """Whether all numbers of one type share a program, and differ in its constants alone."""
+        types = [{self._types[value] for value in own} for own in programs]
+        each = [next(iter(own)) for own in types if len(own) == 1]
+        return self.constants and len(set(each)) == len(types) and {*each} == {"int", "float"}
 
     def is_seen(self, programs: list[list[str]]) -> bool:
         """Whether calls that differ in nothing else had several of these programs."""

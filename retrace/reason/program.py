@@ -150,6 +150,11 @@ class Comparison:
         return self._runs(lambda text: primitive(text) in _CALLBACKS and _PRINTED not in text)
 
     @property
+    def has_short_constants(self) -> bool:
+        """Whether constants that changed have 16 bits, some of them at least."""
+        return not self._types.isdisjoint(("bf16", "f16"))
+
+    @property
     def dtype(self) -> str:
         """The one dtype of all constants that changed, or "" if they are of several or weak."""
         found = self.difference

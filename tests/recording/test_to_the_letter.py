@@ -839,3 +839,46 @@ def test_a_flag_of_a_body_is_a_static_argument_of_the_function_around(
     for fix in told:
         assert "ahead" not in fix.holds or fix.flags == ("ahead",)
     assert any(fix.flags for fix in told)
+
+
+def test_whole_numbers_and_others_are_two_programs_of_one_argument(judge_all: JudgeAll) -> None:
+    values = (0.5, 2, 2.5, 3, 4)
+    weighed = jax.jit(lambda mask, w: (mask * w).sum(), static_argnums=1)
+    mask = np.array([True, False, True])
+
+    def program() -> None:
+        for value in values:
+            weighed(mask, value)
+
+    recording, verdicts = judge_all(program)
+    again = [one for one in verdicts if one.nearest]
+    assert all(isinstance(one.fix, ToArgument) and one.fix.sure == "clear" for one in again)
+    assert [one.avoidable for one in again] == ["no", "yes", "yes", "yes"]
+    (step,) = plan(recording, verdicts).steps
+    assert step.gone.calls == (3, 3)
+
+    followed = jax.jit(lambda mask, w: (mask * w).sum())
+    for value in values:
+        plain, other = weighed(mask, value), followed(mask, value)
+        assert (plain.dtype, plain.weak_type) == (other.dtype, other.weak_type)
+        assert np.array_equal(plain, other)
+    assert followed._cache_size() == 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_an_optimizer_of_16_bits_is_injected_only_on_a_question(judge_all: JudgeAll) -> None:
+    for dtype, sure in ((jnp.bfloat16, "ask"), (jnp.float32, "clear")):
+
+        def program(dtype: Any = dtype) -> None:
+            for rate in (0.5, 0.25, 0.125):
+                opt = optax.sgd(rate)
+
+                def step(w: Any, opt: Any = opt) -> Any:
+                    return optax.apply_updates(w, opt.update(w, opt.init(w))[0])
+
+                jax.jit(step)(jnp.ones(3, dtype))
+
+        _, verdicts = judge_all(program)
+        again = [one.fix for one in verdicts if one.nearest and isinstance(one.fix, JitAndPass)]
+        fixes = [one for one in again if one.inject][-2:]
+        assert fixes
+        assert all((one.promotes, one.sure) == (sure == "ask", sure) for one in fixes), sure

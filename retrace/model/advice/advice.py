@@ -63,6 +63,8 @@ class Advice(Record):
     """What that function reads and that is not the same, as of its object: one jitted function
     would keep the first."""
 
+    promotes: bool = False
+    """Whether what an optimizer's state is to hold in float32 meets arrays of 16 bits."""
     scheduled: tuple[str, ...] = ()
     """Those of the numbers that go into an optimizer's state which a schedule of it holds."""
     counted: tuple[str, ...] = ()
