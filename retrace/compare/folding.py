@@ -7,11 +7,13 @@ constant in another way than those of an argument. The last bits of results diff
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import takewhile
 from math import isclose
 
 from retrace.compare.equation import relate
 from retrace.compare.source_lines import Listings
-from retrace.model import Listing
+from retrace.model import Frame, Listing
 from retrace.model.row import Row
 
 _FAMILIES = {"mul": "scale", "div": "scale", "add": "shift", "sub": "shift"}
@@ -30,30 +32,53 @@ class _Equation(Row):
         return len(self.taken) < len(self.arguments)
 
 
-def folds(old: Listing, new: Listing, listings: Listings, depth: int = 0) -> bool:
+def folds(old: Listing, new: Listing, listings: Listings) -> bool:
     """Whether a compiler may fold a constant in which two programs of one form differ."""
-    if len(old.equations) != len(new.equations) or depth > _MAX_DEPTH:
-        return False
-    pairs = enumerate(zip(old.equations, new.equations, strict=True))
-    differing = [(at, found) for at, (a, b) in pairs if a != b and (found := relate(a, b))]
-    if not differing:
-        return False
-    equations, made_by, read_by = _wired(old)
-    for at, found in differing:
-        if found.constants and _is_folded(at, equations, made_by, read_by):
+    wired: dict[str, tuple[list[_Equation], dict[int, int], dict[int, list[int]]]] = {}
+    for listing, at in differing(old, new, listings):
+        if listing.id not in wired:
+            wired[listing.id] = _wired(listing)
+        if _is_folded(at, *wired[listing.id]):
             return True
-        for before, after in found.inner:
-            sides = [
-                listings.get(one.inner.get(hash_, ""))
-                for one, hash_ in ((old, before), (new, after))
-            ]
-            if (
-                sides[0] is not None
-                and sides[1] is not None
-                and folds(sides[0], sides[1], listings, depth + 1)
-            ):
-                return True
     return False
+
+
+def makers(old: Listing, new: Listing, listings: Listings) -> tuple[Frame, ...]:
+    """The functions of installed packages that a constant, in which two programs differ, came by.
+
+    Python computed it there, and may have compared it.
+    """
+    found: dict[Frame, None] = {}
+    for listing, at in differing(old, new, listings):
+        stack = listing.stacks[listing.places[at]] if listing.places else ()
+        inside = tuple(takewhile(lambda frame: frame.in_library, stack))
+        if inside and len(inside) < len(stack):
+            found[inside[0]] = None
+    return tuple(found)
+
+
+def differing(
+    old: Listing, new: Listing, listings: Listings, depth: int = 0
+) -> Iterator[tuple[Listing, int]]:
+    """The equations of two programs of one form that have another constant.
+
+    Yields:
+        The earlier program, or one inside it, and the position of the equation.
+    """
+    if len(old.equations) != len(new.equations) or depth > _MAX_DEPTH:
+        return
+    for at, (a, b) in enumerate(zip(old.equations, new.equations, strict=True)):
+        if a == b or not (found := relate(a, b)):
+            continue
+        if found.constants:
+            yield old, at
+        for before, after in found.inner:
+            one, other = (
+                listings.get(side.inner.get(hash_, ""))
+                for side, hash_ in ((old, before), (new, after))
+            )
+            if one is not None and other is not None:
+                yield from differing(one, other, listings, depth + 1)
 
 
 def folds_number(listing: Listing, number: str) -> bool:

@@ -121,8 +121,9 @@ def _things(history: History, column: Column) -> Iterator[Hashable]:
             tokens = {str(history.value(row, part)) for row in range(len(history.rows))}
             objects = [token for token in tokens if _OBJECT.fullmatch(token)]
             yield from ((history.run, token) for token in objects)
-            # Functions are passed to other functions as well: these are the same if all are.
-            if not objects and len(tokens) > 1 and all("#" in token for token in tokens):
+            # A state with functions reaches several: they are made once if all are the same.
+            functions = column.family == "meta" and all(map(_FUNCTIONS.fullmatch, tokens))
+            if functions and len(tokens) > 1:
                 yield history.run, frozenset(tokens)
     elif column.family == "bodies":
         for body in {body.site for row in history.rows for body in row.miss.bodies}:
@@ -138,6 +139,8 @@ def _things(history: History, column: Column) -> Iterator[Hashable]:
 
 _OBJECT = re.compile(r"#\d+ #\d+")
 """The token of an object: its class and the object itself."""
+_FUNCTIONS = re.compile(r"[(),]*(?:#\d+[(),]*)+")
+"""The tokens of functions, and of tuples of them as those of an optimizer are."""
 _OF_LEAVES = ("dtype", "weak_type")
 _MEMBER = re.compile(r"[.\[]")
 """Matches the path of an array inside a container."""

@@ -42,7 +42,7 @@ def advised(advice: Advice) -> str:
     if others := [(path, what) for path, what in advice.others if what != REUSED]:
         told = [f"{quoted(path)} ({what.replace('_', ' ')})" for path, what in others]
         text += f"; {listed(told, _MAX_OTHERS)} changed too"
-    text += _injected(advice)
+    text += f"{_made_by(advice.makers)}{_injected(advice)}"
     text += also_read(advice.read_too)
     if advice.passed_by and advice.paths and not isinstance(advice, PadBatch):
         text += f"; {who_passes(advice.passed_by, one=len(advice.paths) == 1)}"
@@ -50,6 +50,19 @@ def advised(advice: Advice) -> str:
         who = advice.jitted_by
         text += f"; {who} jits the function, so only {who} can: report it there"
     return f"{text}."
+
+
+def _made_by(makers: tuple[str, ...]) -> str:
+    """Who computes with a number before the program does."""
+    if not makers:
+        return ""
+    parts = [one.partition(".<locals>.")[0].partition(":") for one in makers]
+    who = listed([f"`{name}` of {package}" for package, _, name in parts])
+    get = "get" if len(makers) > 1 else "gets"
+    return (
+        f"; {who} {get} it: a comparison in Python there raises, and what Python computes there "
+        "may differ in its last bits"
+    )
 
 
 def _injected(advice: Advice) -> str:

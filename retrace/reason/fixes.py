@@ -92,6 +92,8 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
         numbers = isinstance(advised, JitForEach) or advised.numbers
         asked = {"proof": Proof.MEANING} if numbers and not dtype else {}
         advised = advised.changed(by_type=True, dtype=dtype, **asked)
+    if isinstance(advised, ToArgument | JitAndPass | JitForEach) and not injects(advised):
+        advised = _through_libraries(advised, evidence)
     if isinstance(advised, OfFunction):
         passes = isinstance(advised, JitAndPass)
         if maker := made_of_it(evidence.nearest, miss, passes=passes):
@@ -105,6 +107,15 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     if isinstance(advised, _MAPPED) and is_mapped(miss):
         advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))
+
+
+def _through_libraries(advised: Advice, evidence: Evidence) -> Advice:
+    """Ask where a library's function gets the number: it may compare it in Python."""
+    made = () if evidence.program is None else evidence.program.makers
+    if not made:
+        return advised
+    by = dict.fromkeys(f"{package_of(one.file)}:{one.function}" for one in made)
+    return advised.changed(makers=tuple(by), proof=Proof.MEANING)
 
 
 _MAPPED = (OfFunction, KeepBound, ToArgument, ToArray)

@@ -6,11 +6,20 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property
 
 from retrace.compare.equation import primitive
-from retrace.compare.folding import folds
+from retrace.compare.folding import folds, makers
 from retrace.compare.outputs import outputs
 from retrace.compare.precision import rounded
 from retrace.compare.programs import Difference, Kind, compare
-from retrace.model import Change, Component, FieldChange, Listing, Miss, Value, ValueChange
+from retrace.model import (
+    Change,
+    Component,
+    FieldChange,
+    Frame,
+    Listing,
+    Miss,
+    Value,
+    ValueChange,
+)
 from retrace.model.advice import Proof
 from retrace.model.parts import OF_ARGUMENTS
 
@@ -167,6 +176,12 @@ class Comparison:
         """Whether a compiler may fold a constant, in which the programs differ, with others."""
         found = self.listings()
         return found is not None and folds(*found, self._listings)
+
+    @cached_property
+    def makers(self) -> tuple[Frame, ...]:
+        """The functions of installed packages that made a constant in which they differ."""
+        found = self.listings()
+        return () if found is None else makers(*found, self._listings)
 
     @cached_property
     def draws(self) -> bool:

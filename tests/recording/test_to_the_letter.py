@@ -882,3 +882,19 @@ def test_an_optimizer_of_16_bits_is_injected_only_on_a_question(judge_all: Judge
         fixes = [one for one in again if one.inject][-2:]
         assert fixes
         assert all((one.promotes, one.sure) == (sure == "ask", sure) for one in fixes), sure
+
+
+def test_what_a_library_computes_with_is_passed_only_on_a_question(judge_all: JudgeAll) -> None:
+    def rate(count: Any, steps: int) -> Any:
+        return optax.linear_schedule(1.0, 0.0, steps)(count)
+
+    kept = jax.jit(rate, static_argnums=1)
+    _, verdicts = judge_all(lambda: [kept(np.int32(3), steps) for steps in (10, 20, 40)])
+    again = [one for one in verdicts if one.nearest]
+    assert len(again) == 2
+    for verdict in again:
+        assert isinstance(verdict.fix, ToArgument)
+        assert verdict.fix.sure == "ask" and verdict.avoidable == "maybe"
+        assert "of optax" in advised(verdict.fix)
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        jax.jit(rate)(np.int32(3), 10)

@@ -63,6 +63,8 @@ class Advice(Record):
     """What that function reads and that is not the same, as of its object: one jitted function
     would keep the first."""
 
+    makers: tuple[str, ...] = ()
+    """Functions of installed packages, as `package:name`, that put a number into the program."""
     promotes: bool = False
     """Whether what an optimizer's state is to hold in float32 meets arrays of 16 bits."""
     scheduled: tuple[str, ...] = ()
