@@ -2,7 +2,8 @@
 
 Measured on CPU: jax 0.6 and 0.10 make `(x * a) * b` one product, `(x + a) + b` one sum, and a
 division by a number a product; all releases compute functions of constants and some powers of a
-constant in another way than those of an argument. The last bits of results differ.
+constant in another way than those of an argument; jax 0.12 makes the sum of products with a
+constant one product. The last bits of results differ.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from math import isclose
 
-from retrace.compare.equation import relate
+from retrace.compare.equation import inner, primitive, relate
 from retrace.compare.source_lines import Listings
 from retrace.model import Frame, Listing
 from retrace.model.row import Row
@@ -38,9 +39,44 @@ def folds(old: Listing, new: Listing, listings: Listings) -> bool:
     for listing, at in differing(old, new, listings):
         if listing.id not in wired:
             wired[listing.id] = _wired(listing)
-        if _is_folded(at, *wired[listing.id]):
+        if _is_folded(at, *wired[listing.id]) or _is_folded_inside(listing, at, listings):
             return True
     return False
+
+
+def _is_folded_inside(listing: Listing, at: int, listings: Listings) -> bool:
+    """Whether a program inside, which gets a number, computes with it what may round."""
+    if (text := listing.equations[at]).partition("\t")[0] not in _CALLS:
+        return False
+    called = [listings.get(listing.inner.get(hash_, "")) for hash_ in inner(text)]
+    return not called or any(
+        one is None or not _EXACT.issuperset(map(primitive, one.equations)) for one in called
+    )
+
+
+_CALLS = ("pjit", "jit", "closed_call", "remat2", "checkpoint", "custom_jvp_call")
+"""Equations with a program inside, for which a number is a constant all the same."""
+_EXACT = frozenset(
+    (
+        *("abs", "and", "broadcast_in_dim", "clamp", "convert_element_type", "copy", "eq", "ge"),
+        *(
+            "gt",
+            "le",
+            "lt",
+            "max",
+            "min",
+            "ne",
+            "neg",
+            "not",
+            "or",
+            "reshape",
+            "select_n",
+            "sign",
+        ),
+        *("squeeze", "stop_gradient", "transpose"),
+    )
+)
+"""What does not round."""
 
 
 def makers(old: Listing, new: Listing, listings: Listings) -> tuple[Frame, ...]:
@@ -126,19 +162,35 @@ def _wired(listing: Listing) -> tuple[list[_Equation], dict[int, int], dict[int,
     return equations, made_by, read_by
 
 
+def _is_constant(wire: int, equations: list[_Equation], made_by: dict[int, int]) -> bool:
+    """Whether nothing that a program takes is in a variable: an `iota`, and what follows."""
+    waiting, done = [wire], set[int]()
+    while waiting:
+        if (at := made_by.get(waiting.pop())) is None:
+            return False
+        if at not in done:
+            done.add(at)
+            waiting += equations[at].taken
+    return True
+
+
 def _is_folded(
     at: int, equations: list[_Equation], made_by: dict[int, int], read_by: dict[int, list[int]]
 ) -> bool:
     own = equations[at]
-    if not own.taken or own.primitive == "pow":
+    if own.primitive == "pow":
+        return True
+    if all(_is_constant(wire, equations, made_by) for wire in own.taken):
         return True
     if own.primitive == "div" and own.arguments[-1] != "$":
         return True
     if (family := _FAMILIES.get(own.primitive)) is None:
         return False
     results = [variable for variable, maker in made_by.items() if maker == at]
-    beside = [made_by[wire] for wire in own.taken if wire in made_by]
-    beside += [reader for variable in results for reader in read_by.get(variable, ())]
+    readers = [reader for variable in results for reader in read_by.get(variable, ())]
+    if family == "scale" and any(equations[one].primitive == "reduce_sum" for one in readers):
+        return True
+    beside = [made_by[wire] for wire in own.taken if wire in made_by] + readers
     return any(
         equations[one].has_number and _FAMILIES.get(equations[one].primitive) == family
         for one in beside

@@ -120,7 +120,7 @@ def argument(advice: model.ToArgument, who: str, it: str, many: bool) -> str:
     if advice.folded:
         text += FOLDED
     if advice.one_type:
-        text += "; pass it as one type"
+        text += f"; pass {it} as one type where results keep their dtype"
     if advice.function is not None:
         text += f"; and create {quoted(advice.function)} once"
     if advice.needed:

@@ -88,7 +88,7 @@ def and_pass(advice: model.JitAndPass) -> str:
             f" (if {names(advice.picks)} picks rows, pass their numbers, `np.flatnonzero(...)`)"
         )
     if advice.one_type:
-        text += f"; give {names(advice.one_type)} as one type"
+        text += f"; give {names(advice.one_type)} as one type where results keep their dtype"
     return text + _of_one_size(advice) + (UNEXPLAINED if advice.unexplained else "")
 
 

@@ -238,6 +238,10 @@ def _deciding(change: Change, advice: Advice) -> str:
     return f"fewer values of {few_names(advice.paths)}" if inside else _static(change)
 
 
+def _trips(_: Change, advice: Advice) -> str:
+    return f"pass {few_names(advice.paths)} as {arguments(advice.paths)}"
+
+
 def _is_inside(change: Change, advice: Advice) -> bool:
     return bool(advice.paths) and all(is_below(path, change.paths) for path in advice.paths)
 
@@ -322,7 +326,7 @@ _BY_ADVICE: tuple[tuple[type[Advice], Callable[[Change, Advice], str]], ...] = (
     (model.FewValues, _few),
     (model.BranchInProgram, _deciding),
     (model.LoopInProgram, _deciding),
-    (model.TripsInProgram, _deciding),
+    (model.TripsInProgram, _trips),
     (model.FewMapped, _mapped),
     (model.OneMesh, _one_mesh),
     (model.LowerWithSharding, lambda change, _: f"lower with the sharding of {_what(change)}"),

@@ -222,7 +222,7 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         programs = sharing.values()
         if len(programs) < 2 or all(len(values) == 1 for values in programs):
             continue
-        if not sharing.is_seen(programs):
+        if not sharing.is_seen(programs) or sharing.is_partly_by_type(programs):
             continue  # something else differed between the programs
         advised = PassDecision(
             paths=(path,),
@@ -331,6 +331,12 @@ class _Sharing:
         types = [{self._types[value] for value in own} for own in programs]
         each = [next(iter(own)) for own in types if len(own) == 1]
         return self.constants and len(set(each)) == len(types) and {*each} == {"int", "float"}
+
+    def is_partly_by_type(self, programs: list[list[str]]) -> bool:
+        """Whether numbers of two types have programs apart, and those of one type as well."""
+        types = [{self._types[value] for value in own} for own in programs]
+        found = set[str]().union(*types)
+        return self.constants and found == {"int", "float"} and len(types) > len(found)
 
     def is_seen(self, programs: list[list[str]]) -> bool:
         """Whether calls that differ in nothing else had several of these programs."""

@@ -25,6 +25,8 @@ _KEPT: dict[str, Callable[..., Any]] = {
     "product and sum": lambda x, c: x * c + 0.2,
     "sum and product": lambda x, c: (x + c) * 1.7,
     "sine": lambda x, c: jnp.sin(x * c),
+    "choice": lambda x, c: jnp.where(x > 0, x, c),
+    "limits": lambda x, c: jnp.clip(x, -1, c),
     "matrix": lambda x, c: ((x * c) @ x) * 1.7,
 }
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -34,6 +36,9 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "quotient": lambda x, c: x / c,
     "power": lambda x, c: jnp.abs(x) ** c,
     "root": lambda x, c: x / jnp.sqrt(c),
+    "sum of products": lambda x, c: (x * c).sum(),
+    "numbered": lambda x, c: x + jnp.arange(4096) * c,
+    "quantile": lambda x, c: jnp.quantile(x, c),
     "inside": lambda x, c: jnp.where(x > 0, x, jax.jit(lambda y: y * c * 1.7)(x)),
 }
 
