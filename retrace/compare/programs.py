@@ -95,8 +95,6 @@ class Difference(Row):
     fixed: frozenset[str] = frozenset()
     """Primitives that hold a changed constant as a parameter, where no array is possible, or in
     a rule, where it may be anything."""
-    types: frozenset[str] = frozenset()
-    """The types of literals that changed: `bf16[]`."""
 
 
 def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
@@ -121,7 +119,6 @@ def compare(old: Listing, new: Listing, listings: Listings) -> Difference:
                 paired.constants(),
                 paired.repeats(),
                 fixed=frozenset(paired.fixed),
-                types=frozenset(paired.types),
             )
     lines, minimal = line_changes(old, new, paired.alignment(old, new), listings)
     return Difference(
@@ -153,7 +150,6 @@ class _Pairs:
         self._repeats: dict[Repeated, None] = {}
         self._alignments: dict[tuple[str, str], Alignment] = {}
         self.fixed: set[str] = set()
-        self.types: set[str] = set()
         self._static = ""
         """The function of JAX whose own program is compared."""
 
@@ -304,7 +300,6 @@ class _Pairs:
             self._followers.update(set(found.dims))
         self._numbers.update(found.numbers)
         self.fixed.update(found.fixed)
-        self.types.update(found.types)
         for old, new in found.constants:
             key = (old, new, _known_place(at))
             self._constants[key] = self._constants.get(key, 0) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrace.compare.folding import folds_number
+from retrace.compare.constants import folds_number
 from retrace.model import (
     Change,
     Component,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property
 
+from retrace.compare.constants import folds, makers, types
 from retrace.compare.equation import primitive
-from retrace.compare.folding import folds, makers
 from retrace.compare.outputs import outputs
 from retrace.compare.precision import rounded
 from retrace.compare.programs import Difference, Kind, compare
@@ -161,15 +161,12 @@ class Comparison:
     @property
     def has_short_constants(self) -> bool:
         """Whether constants that changed have 16 bits, some of them at least."""
-        return not self._types.isdisjoint(("bf16", "f16"))
+        return not {one.removeprefix("~") for one in self._types}.isdisjoint(("bf16", "f16"))
 
     @property
     def dtype(self) -> str:
         """The one dtype of all constants that changed, or "" if they are of several or weak."""
-        found = self.difference
-        types = frozenset[str]() if found is None else found.types
-        one = next(iter(types)).partition("[")[0] if len(types) == 1 else ""
-        return _DTYPES.get(one, "")
+        return _DTYPES.get(next(iter(self._types)), "") if len(self._types) == 1 else ""
 
     @cached_property
     def folds(self) -> bool:
@@ -265,15 +262,17 @@ class Comparison:
         self, pair: tuple[float | None, float | None]
     ) -> tuple[float | None, float | None]:
         """Two numbers, as old and new, with the precision of the constants of the programs."""
-        old, new = (None if one is None else rounded(one, self._types) for one in pair)
+        strong = {one.removeprefix("~") for one in self._types}
+        old, new = (None if one is None else rounded(one, strong) for one in pair)
         return old, new
 
     @cached_property
     def _types(self) -> frozenset[str]:
-        """The types of the constants that changed: `f32`."""
-        found = self.difference
-        types = frozenset[str]() if found is None else found.types
-        return frozenset(text.partition("[")[0].removeprefix("~") for text in types)
+        """The types of the constants that changed, without sizes: `f32`, `~f32` if it is weak."""
+        found, difference = self.listings(), self.difference
+        if found is None or difference is None or difference.kind == "different":
+            return frozenset()
+        return frozenset(one.partition("[")[0] for one in types(*found, self._listings))
 
     @property
     def has_other_arrays(self) -> bool:
