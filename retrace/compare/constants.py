@@ -59,22 +59,9 @@ _CALLS = ("pjit", "jit", "closed_call", "remat2", "checkpoint", "custom_jvp_call
 """Equations with a program inside, for which a number is a constant all the same."""
 _EXACT = frozenset(
     (
-        *("abs", "and", "broadcast_in_dim", "clamp", "convert_element_type", "copy", "eq", "ge"),
-        *(
-            "gt",
-            "le",
-            "lt",
-            "max",
-            "min",
-            "ne",
-            "neg",
-            "not",
-            "or",
-            "reshape",
-            "select_n",
-            "sign",
-        ),
-        *("squeeze", "stop_gradient", "transpose"),
+        *("abs", "and", "broadcast_in_dim", "clamp", "convert_element_type", "copy", "eq"),
+        *("ge", "gt", "le", "lt", "max", "min", "ne", "neg", "not", "or", "reshape"),
+        *("select_n", "sign", "squeeze", "stop_gradient", "transpose"),
     )
 )
 """What does not round."""
