@@ -37,7 +37,7 @@ from retrace.plan.replay import Mapped
 from retrace.plan.step import Pairs, Sizes
 from retrace.plan.structures import structures, where_unread
 from retrace.reason.held import is_in
-from retrace.reason.values import is_plain_type
+from retrace.reason.values import is_plain_type, kind_of
 
 _BY_PROGRAM = ("function", "bodies", "state", *VALUES)
 """Families where the programs show which values could share one program."""
@@ -283,7 +283,7 @@ def _across_types(
         miss = history.rows[row].miss
         function = miss.function
         given = (*passed(miss.key), *function.closure, *function.bound, *function.defaults)
-        own = tuple((name, one.type) for name, one in given if name in names)
+        own = tuple((name, kind_of(one)) for name, one in given if name in names)
         types.setdefault(mapped[value], set()).add(own)
     joined: dict[int, int] = {}
     for value, own in types.items():

@@ -9,6 +9,7 @@ from retrace.model import HeldChange, NamedChange, Value, Verdict
 from retrace.model.parts import OF_ARGUMENTS
 from retrace.reason.evidence import is_array_type, types_of
 from retrace.reason.fields import with_fields
+from retrace.reason.values import kind_of
 
 Values: TypeAlias = dict[str, set[tuple[str, str]]]
 """By path, the type and text of each value."""
@@ -32,7 +33,7 @@ def values_of_calls(history: Sequence[Verdict]) -> Values:
 
 def _type(side: Value) -> str:
     """Its type; an array inside a function is written as a text, as `float32[3]`."""
-    return "array" if is_array_type(side.text) else side.type
+    return "array" if is_array_type(side.text) else kind_of(side)
 
 
 def has_several_types(values: Values, path: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from retrace.compare.equality import type_name
 from retrace.compare.values import places
-from retrace.model import JSON, Change, Component
+from retrace.model import JSON, Change, Component, Value
 from retrace.model.advice import (
     Advice,
     BranchInProgram,
@@ -123,10 +123,23 @@ def _as_arguments(
         computed=not constants,
         folded=program.folds,
         fixed=tuple(sorted(program.fixed)),
-        one_type=any(len({*types_of(value)}) > 1 for value in amounts),
+        one_type=any(len(set(map(_kind, values_of(value)))) > 1 for value in amounts),
         unread=_paths([v for v in values if v not in amounts]) if constants else (),
         proof=Proof.MEANING if program.fixed or texts else Proof.CONSTANTS,
     )
+
+
+def kind_of(value: Value) -> str:
+    """Its type, of a tuple with those of its items: each is a leaf if the tuple is passed."""
+    data = value.data
+    if value.type != "tuple" or not isinstance(data, list):
+        return value.type
+    items = {type(one).__name__ for one in cast(list[JSON], data)}
+    return f"tuple of {', '.join(sorted(items))}"
+
+
+def _kind(value: Value | None) -> str:
+    return "" if value is None else kind_of(value)
 
 
 def _is_of_another_length(value: Change) -> bool:

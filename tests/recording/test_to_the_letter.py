@@ -898,3 +898,25 @@ def test_what_a_library_computes_with_is_passed_only_on_a_question(judge_all: Ju
         assert "of optax" in advised(verdict.fix)
     with pytest.raises(jax.errors.TracerBoolConversionError):
         jax.jit(rate)(np.int32(3), 10)
+
+
+def test_numbers_of_two_types_in_tuples_are_told_to_be_of_one(judge_all: JudgeAll) -> None:
+    def line(x: Any, w: Any) -> Any:
+        return x * w[0] + w[1]
+
+    values = ((0.5, 1.5), (2, 3), (2.5, 4.5), (3, 4))
+    static = jax.jit(line, static_argnums=1)
+    recording, verdicts = judge_all(lambda: [static(ones, w) for w in values])
+    for fix in [one.fix for one in verdicts if one.nearest]:
+        assert isinstance(fix, ToArgument) and fix.one_type
+    (step,) = plan(recording, verdicts).steps
+    assert step.gone.calls.high == 3
+
+    followed, as_they_are = (jax.jit(lambda x, w: line(x, w)) for _ in range(2))
+    for w in values:
+        plain = static(ones, w)
+        other = followed(ones, tuple(map(float, w)))
+        assert plain.dtype == other.dtype and np.array_equal(plain, other)
+        as_they_are(ones, w)
+    assert followed._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
+    assert as_they_are._cache_size() == 2  # pyright: ignore[reportAttributeAccessIssue]
