@@ -39,6 +39,7 @@ from retrace.model.advice import (
     OneStructure,
     OneType,
     PadShape,
+    PassDecision,
     PlaceFirst,
     Proof,
     ReuseObject,
@@ -922,3 +923,29 @@ def test_numbers_of_two_types_in_tuples_are_told_to_be_of_one(judge_all: JudgeAl
         as_they_are(ones, w)
     assert followed._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
     assert as_they_are._cache_size() == 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_powers_of_two_types_are_no_decision(judge_all: JudgeAll) -> None:
+    raised = jax.jit(lambda x, k: x**k, static_argnums=1)
+    _, verdicts = judge_all(lambda: [raised(ones, k) for k in (2.0, 3.0, 2, 3, 4)])
+    fixes = [one.fix for one in verdicts if one.nearest]
+    assert len(fixes) == 4
+    assert not any(isinstance(one, PassDecision) for one in fixes)
+
+
+def test_a_trip_count_is_passed_and_longer_sums_round_otherwise(judge_all: JudgeAll) -> None:
+    turned = jax.jit(
+        lambda x, n: jax.lax.fori_loop(0, n, lambda _, y: jnp.sin(y), x), static_argnums=1
+    )
+    added = jax.jit(lambda x: (x * x).sum())
+
+    def program() -> None:
+        for n in (3, 4, 5):
+            turned(ones, n)
+            added(np.ones(n, np.float32))
+
+    steps = plan(*judge_all(program)).steps
+    told = [(title(step.proposal), sentence(step.proposal)) for step in steps]
+    trips, padded = sorted(told, key=lambda one: "bits" in one[1])
+    assert trips[0].startswith("pass `n`")
+    assert "last bits" in padded[1]
