@@ -43,7 +43,8 @@ from retrace.reason.cards import card
 from retrace.reason.evidence import is_numeric
 from retrace.reason.fields import with_fields
 from retrace.reason.held import is_in
-from retrace.reason.traits import passing_library
+from retrace.reason.libraries import through_libraries
+from retrace.reason.traits import is_static_by_type, passing_library
 
 _CODES = {
     "shape": "few-sizes",
@@ -215,7 +216,14 @@ def _constant(candidate: Candidate, reach: Reach) -> Advice | None:
     ]
     numeric = all(map(is_numeric, changed))
     if candidate.family in OF_ARGUMENTS:
-        return ToArgument(paths=paths, proof=Proof.CONSTANTS) if numeric else None
+        if not numeric:
+            return None
+        rows = [row for history, _ in reach.columns(candidate) for row in history.rows]
+        passed = through_libraries(
+            ToArgument(paths=paths, proof=Proof.CONSTANTS), *(row.program for row in rows)
+        )
+        by_type = any(is_static_by_type(row.miss) for row in rows)
+        return passed.changed(by_type=True, proof=Proof.MEANING) if by_type else passed
     if candidate.family != "meta":
         return None
     if numeric:

@@ -76,7 +76,9 @@ def _step(choice: Choice, ledger: Ledger, reach: Reach) -> _Draft:
     gone = ledger.amount(choice.gone).hull(ledger.amount(choice.certain))
     proposed = proposal(choice.members, about, reach)
     # No miss shows what this part of the key alone does to the program.
-    is_unsaid = proposed.advice is None and choice.members[0].family in _MAY_BE_MEANT
+    advice = proposed.advice
+    is_unsaid = advice is None and choice.members[0].family in _MAY_BE_MEANT
+    is_asked = is_unsaid or proposed.takers or (advice is not None and advice.makers)
     step = Step(
         misses=tuple(names),
         functions=functions,
@@ -85,7 +87,7 @@ def _step(choice: Choice, ledger: Ledger, reach: Reach) -> _Draft:
         gone=gone,
         alone=ledger.amount(choice.alone).hull(ledger.amount(choice.alone_certain)),
         left=Amount(),
-        sure="ask" if is_unsaid or proposed.takers else _how_sure(choice, about, ledger, reach),
+        sure="ask" if is_asked else _how_sure(choice, about, ledger, reach),
         worth=ledger.is_worth(gone),
     )
     return _Draft(step, choice.certain)

@@ -41,6 +41,7 @@ from retrace.reason.evidence import (
     paths,
 )
 from retrace.reason.held import Held, is_in
+from retrace.reason.libraries import through_libraries
 from retrace.reason.precedence import others
 from retrace.reason.schedules import injects, scheduled
 from retrace.reason.traits import (
@@ -93,7 +94,7 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
         asked = {"proof": Proof.MEANING} if numbers and not dtype else {}
         advised = advised.changed(by_type=True, dtype=dtype, **asked)
     if isinstance(advised, ToArgument | JitAndPass | JitForEach) and not injects(advised):
-        advised = _through_libraries(advised, evidence)
+        advised = through_libraries(advised, evidence.program)
     if isinstance(advised, OfFunction):
         passes = isinstance(advised, JitAndPass)
         if maker := made_of_it(evidence.nearest, miss, passes=passes):
@@ -107,15 +108,6 @@ def advice(cause: Cause, evidence: Evidence, found: tuple[Change, ...]) -> Advic
     if isinstance(advised, _MAPPED) and is_mapped(miss):
         advised = advised.changed(mapped=True)
     return _with_others(advised, others(found, cause))
-
-
-def _through_libraries(advised: Advice, evidence: Evidence) -> Advice:
-    """Ask where a library's function gets the number: it may compare it in Python."""
-    made = () if evidence.program is None else evidence.program.makers
-    if not made:
-        return advised
-    by = dict.fromkeys(f"{package_of(one.file)}:{one.function}" for one in made)
-    return advised.changed(makers=tuple(by), proof=Proof.MEANING)
 
 
 _MAPPED = (OfFunction, KeepBound, ToArgument, ToArray)

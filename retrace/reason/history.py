@@ -35,8 +35,10 @@ from retrace.reason import rules
 from retrace.reason.agreement import agree
 from retrace.reason.around import one_for_each
 from retrace.reason.arrays import pad_shape
+from retrace.reason.cards.card import Avoidable
 from retrace.reason.evidence import OF_VALUES, types_of, values_of
 from retrace.reason.fields import field_changes
+from retrace.reason.libraries import through_libraries
 from retrace.reason.objects import Deciding
 from retrace.reason.program import Comparison
 from retrace.reason.read_elsewhere import leaf_elsewhere, read_elsewhere
@@ -233,10 +235,12 @@ def _steering(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
         )
         if sharing.is_by_type(programs) and not any(is_static_by_type(one.miss) for one in own):
             # 2 and 2.5: an argument has a program for each type, and nothing is decided.
-            advised = ToArgument(paths=(path,), folded=sharing.folded, proof=Proof.CONSTANTS)
+            passed = ToArgument(paths=(path,), folded=sharing.folded, proof=Proof.CONSTANTS)
+            advised = through_libraries(passed, *sharing.compared, *(one.program for one in own))
         for verdict in own:
             first = sharing.is_first(verdict.miss)
-            yield verdict, replace(verdict, fix=advised, avoidable="no" if first else "yes")
+            worth: Avoidable = "maybe" if advised.proof is Proof.MEANING else "yes"
+            yield verdict, replace(verdict, fix=advised, avoidable="no" if first else worth)
 
 
 def _deciding(history: list[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
@@ -267,6 +271,8 @@ class _Sharing:
         """Whether numbers in the program follow the value."""
         self.folded = False
         """Whether a compiler may fold some of them with others."""
+        self.compared: list[Comparison] = []
+        """Programs of numbers of one type, found to differ in constants alone."""
         self._change_of = changes
         self._texts: dict[str, str] = {}
         self._types: dict[str, str] = {}
@@ -306,6 +312,7 @@ class _Sharing:
         if seen.kind == "constants-only" and not seen.fixed:
             self.constants = True
             self.folded = self.folded or seen.folds
+            self.compared.append(seen)
             self._join(first.id, miss.id)
 
     def _top(self, name: str) -> str:

@@ -899,6 +899,14 @@ def test_what_a_library_computes_with_is_passed_only_on_a_question(judge_all: Ju
         assert isinstance(verdict.fix, ToArgument)
         assert verdict.fix.sure == "ask" and verdict.avoidable == "maybe"
         assert "of optax" in advised(verdict.fix)
+    # So it is where calls alternate between types, and their history tells.
+    mixed = jax.jit(lambda x, by: optax.incremental_update(x, x, by), static_argnums=1)
+    whole = np.arange(4, dtype=np.int32)
+    _, verdicts = judge_all(lambda: [mixed(whole, by) for by in (0.5, 2, 0.25, 3)])
+    own = [one.fix for one in _of(verdicts, "<lambda>") if one.nearest]
+    assert len(own) == 3
+    for fix in own:
+        assert isinstance(fix, ToArgument) and fix.makers and fix.sure == "ask"
     with pytest.raises(jax.errors.TracerBoolConversionError):
         jax.jit(rate)(np.int32(3), 10)
 
