@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import Literal, TypeAlias
 
+from retrace.model.regex import regex
 from retrace.model.row import Row
 
 ADDS_AT = ("scatter-add", "scatter_add")
 """What adds rows where an index says: with 0 as its index, padding is added to the first row."""
-_SHAPE = re.compile(r"\[([\w,+*() -]*)\]")
-_INTEGER = re.compile(r":~?[iu]\d")
+_SHAPE = regex(r"\[([\w,+*() -]*)\]")
+_INTEGER = regex(r":~?[iu]\d")
 
 Effect: TypeAlias = Literal["nothing", "masked", "ordered", "unknown"]
 """What one row notices of the others: nothing; something that can be masked; something that

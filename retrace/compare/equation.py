@@ -1,18 +1,18 @@
 """Compare two equations: do they really differ, or only in numbers?"""
 
-import re
 from typing import NamedTuple
 
 from retrace.model import Dim
+from retrace.model.regex import regex
 from retrace.store.sizes import SIZE, sizes_of
 
-_SIZES = re.compile(r"\[([^\]]*)\]")
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
+_SIZES = regex(r"\[([^\]]*)\]")
+_NUMBER = regex(r"(?<![\w.])-?\d+(?![\w.])|#[0-9a-f]{12}")
 """A number, or what replaces it in a redacted recording."""
-_SMALL_ARRAY = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
+_SMALL_ARRAY = regex(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
 """A small array captured by a program: `int32[1]=(32)`."""
-_INNER = re.compile(r"@[0-9a-f]{32}")
-_RULE = re.compile(r"<\w+ '[0-9a-f]{16}'>")
+_INNER = regex(r"@[0-9a-f]{32}")
+_RULE = regex(r"<\w+ '[0-9a-f]{16}'>")
 """The rule of a `custom_jvp` or `custom_vjp`, with a hash of what it holds."""
 
 CUSTOM_RULE = "custom_jvp"

@@ -6,11 +6,10 @@ from typing import NamedTuple, TypeAlias
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import Listings
 from retrace.model import Listing
+from retrace.model.regex import regex
 
 _AXES = r"\(([\d,]*)\)"
-_PRODUCT = re.compile(
-    rf"\tdimension_numbers=\(\({_AXES},{_AXES}\),\({_AXES},{_AXES}\)\)", re.ASCII
-)
+_PRODUCT = regex(rf"\tdimension_numbers=\(\({_AXES},{_AXES}\),\({_AXES},{_AXES}\)\)", re.ASCII)
 
 Axes: TypeAlias = dict[int, frozenset[int]]
 """Axes by the position of an input or argument."""

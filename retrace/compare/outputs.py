@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import Listings, place
 from retrace.model import Frame, Listing
+from retrace.model.regex import regex
 from retrace.model.row import Row
 
-_VARIABLE = re.compile(r"\$[0-9]{1,18}")
-_HASH = re.compile(r"@[0-9a-f]{32}")
+_VARIABLE = regex(r"\$[0-9]{1,18}")
+_HASH = regex(r"@[0-9a-f]{32}")
 _CALLS = frozenset(("pjit", "jit"))
 """Equations whose arguments are the inputs of their one sub-program, one by one."""
 _MAX_DEPTH = 40

@@ -9,7 +9,6 @@ different       equations were added, removed or changed
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Literal, TypeAlias
 
@@ -30,6 +29,7 @@ from retrace.compare.rounds import Rounds
 from retrace.compare.source_lines import LineChange, Listings, line_changes, place
 from retrace.compare.untraced import static_argument, untraced
 from retrace.model import Dim, Frame, Listing
+from retrace.model.regex import regex
 from retrace.model.row import Row
 from retrace.store.sizes import sizes_of
 
@@ -363,7 +363,7 @@ def _ordered(size: Dim) -> tuple[int, str]:
 
 _NOWHERE = Frame("", 0, "", 0, True)
 _UNKNOWN = (None, None)
-_VARIABLE = re.compile(r"\$[0-9]{1,18}")
+_VARIABLE = regex(r"\$[0-9]{1,18}")
 
 
 def _known_place(at: Frame | None) -> Frame | None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 
 from retrace.compare.equation import primitive
 from retrace.model import Listing
+from retrace.model.regex import regex
 
 STATIC = "static:"
 """Before the name of a function of JAX that takes the number as a static argument."""
 ARANGE, WINDOW = "arange", "scatter"
 
 _JITS = ("jit", "pjit")
-_NAME = re.compile(r"\tname='([^']*)'")
-_DIMENSIONS = re.compile(r"ScatterDimensionNumbers\(\([\d,]*\),\(([\d,]*)\),\(([\d,]*)\)")
+_NAME = regex(r"\tname='([^']*)'")
+_DIMENSIONS = regex(r"ScatterDimensionNumbers\(\([\d,]*\),\(([\d,]*)\),\(([\d,]*)\)")
 _MAX_AHEAD = 8
 """How many equations may lie between the bound of a window and what writes into it."""
 

@@ -6,12 +6,12 @@ report, because it imports optional packages such as pandas if they are installe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeAlias, cast
 
 from retrace.compare.deep import item_pairs
 from retrace.model import JSON, Value
+from retrace.model.regex import regex
 from retrace.model.row import Row
 
 Kind: TypeAlias = Literal["changed", "added", "removed"]
@@ -23,7 +23,7 @@ Parts: TypeAlias = dict[str | int, JSON]
 _MAX_DEEP_CHARACTERS = 10_000
 """Maximum length of two values together whose lists are aligned."""
 _TYPE = "$type"
-_DIGEST = re.compile("[0-9a-f]{16}")
+_DIGEST = regex("[0-9a-f]{16}")
 
 
 class Difference(Row):
@@ -176,7 +176,7 @@ def _array_types(a: Parts, b: Parts) -> tuple[JSON, JSON] | None:
 
 
 _OF_ARRAY = {"array", "content"}
-_ARRAY = re.compile(r"\w+\[[^\[\]]*\]")
+_ARRAY = regex(r"\w+\[[^\[\]]*\]")
 
 
 def _pairs(

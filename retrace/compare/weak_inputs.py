@@ -7,20 +7,19 @@ shows where that happened: only where a weak value, or a weak result of it, is c
 
 from __future__ import annotations
 
-import re
-
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import Listings
 from retrace.model import Listing
+from retrace.model.regex import regex
 
 _BY_POSITION = frozenset(("pjit", "jit", "closed_call", "scan", "remat", "checkpoint"))
 """Equations whose arguments are the inputs of their one sub-program, one by one."""
-_CONSTANTS = re.compile(r"\t(cond|body)_nconsts=([0-9]{1,6})(?=\t|$)")
+_CONSTANTS = regex(r"\t(cond|body)_nconsts=([0-9]{1,6})(?=\t|$)")
 _MAX_DEPTH = 40
 _MAX_EQUATIONS = 20_000
 _WIDER = {"i": ("f", "c"), "u": ("f", "c"), "f": ("c",)}
 """By kind of number, the other kinds to which an array of it is converted beside one of them."""
-_DTYPE = re.compile(r"~?b?([a-z])([0-9]+)(?=\[)")
+_DTYPE = regex(r"~?b?([a-z])([0-9]+)(?=\[)")
 
 
 def computes_the_same(listing: Listing, position: int, listings: Listings) -> bool:

@@ -7,17 +7,17 @@ two programs rather than measure one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from math import prod
 
 from retrace.compare.equation import inner, primitive
 from retrace.model import Listing
+from retrace.model.regex import regex
 
-_SHAPE = re.compile(r"\[([\d,]*)\]")
-_LENGTH = re.compile(r"\tlength=([0-9]{1,18})(?![0-9])")
-_CONTRACTED = re.compile(r"\tdimension_numbers=\(\(\(([\d,]*)\)")
-_KERNEL = re.compile(r"ConvDimensionNumbers\(\([\d,]*\),\((\d+)")
+_SHAPE = regex(r"\[([\d,]*)\]")
+_LENGTH = regex(r"\tlength=([0-9]{1,18})(?![0-9])")
+_CONTRACTED = regex(r"\tdimension_numbers=\(\(\(([\d,]*)\)")
+_KERNEL = regex(r"ConvDimensionNumbers\(\([\d,]*\),\((\d+)")
 _MAX_DEPTH = 40
 
 _FREE = frozenset(

@@ -1,10 +1,11 @@
 """The parts of JAX's cache keys."""
 
-import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, cast
+
+from retrace.model.regex import regex
 
 JSON: TypeAlias = object
 """Whatever `json.loads` returns."""
@@ -52,7 +53,7 @@ class Value(NamedTuple):
     passed to a jitted function, but as a static argument."""
 
 
-_UNREAD = re.compile(r"\w+(?:<\w+>)?\[[\d,]*\]")
+_UNREAD = regex(r"\w+(?:<\w+>)?\[[\d,]*\]")
 """A JAX array within a value: its contents are on a device, and were not read."""
 _NUMPY = {"array", "content"}
 """What is recorded of a NumPy array: its type and a hash of its contents."""

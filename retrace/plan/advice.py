@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
@@ -27,6 +26,7 @@ from retrace.model.advice import (
     ToArray,
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
+from retrace.model.regex import regex
 from retrace.plan.besides import besides, optional_arguments
 from retrace.plan.candidate import Candidate, omitted
 from retrace.plan.defaults import ABSENT
@@ -316,7 +316,7 @@ def eager_proposal(root: Root) -> Proposal:
     return Proposal(code, (change,), root.advice, root.site.file, root.site.line)
 
 
-_FUNCTION = re.compile(r"<function .+ at ([^:]+):(\d+)(?::\d+)?>")
+_FUNCTION = regex(r"<function .+ at ([^:]+):(\d+)(?::\d+)?>")
 """How a static value or field that is a function is printed, with its place in the source."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeAlias, cast
@@ -10,6 +9,7 @@ from typing import TypeAlias, cast
 from retrace.model import Function, Kind
 from retrace.model.advice import JitAndPass, JitForEach, LeaveOutValue, OfFunction, ToArray
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT
+from retrace.model.regex import regex
 from retrace.plan.history import Column, History
 from retrace.reason.fields import NO_CLASS, holder
 
@@ -137,12 +137,12 @@ def _things(history: History, column: Column) -> Iterator[Hashable]:
             yield column.family, *own, column.paths
 
 
-_OBJECT = re.compile(r"#\d+ #\d+")
+_OBJECT = regex(r"#\d+ #\d+")
 """The token of an object: its class and the object itself."""
-_FUNCTIONS = re.compile(r"[(),]*(?:#\d+[(),]*)+")
+_FUNCTIONS = regex(r"[(),]*(?:#\d+[(),]*)+")
 """The tokens of functions, and of tuples of them as those of an optimizer are."""
 _OF_LEAVES = ("dtype", "weak_type")
-_MEMBER = re.compile(r"[.\[]")
+_MEMBER = regex(r"[.\[]")
 """Matches the path of an array inside a container."""
 _OF_LINE = ("dtype", "weak_type", "sharding", "tree", "signature")
 

@@ -7,13 +7,13 @@ If `y = first(x)` and `second(y)` compile again because `x` came with another dt
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from retrace.model import Kind, Miss
+from retrace.model.regex import regex
 from retrace.plan.history import Column, History
 from retrace.plan.replay import Mapped
 from retrace.reason.rules import root
@@ -134,7 +134,7 @@ def _passed(call: _Call, miss: Miss) -> dict[str, frozenset[str]] | None:
     return {**dict(zip(given, call.positional, strict=True)), **dict(call.keywords)}
 
 
-_WARNED = re.compile(r"\\|\d(?:and|else|for|if|in|is|or)\b")
+_WARNED = regex(r"\\|\d(?:and|else|for|if|in|is|or)\b")
 """What Python may warn of when it parses a line: an escape in a text, `1or 2`."""
 
 

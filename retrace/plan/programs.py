@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Hashable, Mapping
 from typing import cast
 
@@ -13,6 +12,7 @@ from retrace.compare.tree import field_path
 from retrace.model import JSON, Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
 from retrace.model.parts import OF_ARGUMENTS, passed
+from retrace.model.regex import regex
 from retrace.plan.defaults import ABSENT
 from retrace.plan.history import Column, History, Part
 from retrace.plan.replay import Mapped
@@ -199,7 +199,7 @@ def _compared(miss: Miss, part: Part, left_out: Collection[str]) -> Hashable:
     return value.type, "" if inside else value.text, repr(data)
 
 
-_NAMES = re.compile(r"\.(\w+)|\['([^']*)'\]|\[(\d+)\]")
+_NAMES = regex(r"\.(\w+)|\['([^']*)'\]|\[(\d+)\]")
 
 
 def _without(data: JSON, place: list[str]) -> JSON:

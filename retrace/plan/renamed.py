@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from retrace.compare.tree import Arguments
 from retrace.model import Key
+from retrace.model.regex import regex
 
-_LABEL = re.compile(r"\['(.*)'\]|\.(.*)|\[([0-9]+)\]", re.DOTALL)
+_LABEL = regex(r"\['(.*)'\]|\.(.*)|\[([0-9]+)\]", re.DOTALL)
 
 
 def renamed(key: Key, first: Key) -> Key:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import assert_never, cast
 
@@ -33,6 +32,7 @@ from retrace.model import (
     is_cut,
 )
 from retrace.model.parts import BY_COMPONENT
+from retrace.model.regex import regex
 from retrace.reason.evidence import same_but_scope
 from retrace.reason.fields import is_function
 
@@ -44,8 +44,8 @@ _MAX_LEAD = 20
 _MAX_WHOLE = 40
 """Maximum length of both sides of a value that is shown whole although it has fields."""
 _MAX_FIELDS = 3
-_ARRAY = re.compile(r"\w+(?:<\w+>)?\[[\d,]*\]")
-_PLAIN_WORD = re.compile(r"(?!(?:True|False|None|nan|inf)$)[A-Za-z_][^\s,:]*|<.*>")
+_ARRAY = regex(r"\w+(?:<\w+>)?\[[\d,]*\]")
+_PLAIN_WORD = regex(r"(?!(?:True|False|None|nan|inf)$)[A-Za-z_][^\s,:]*|<.*>")
 
 
 def detail(change: Change) -> str:

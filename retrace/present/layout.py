@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from retrace.model import Verdict
+from retrace.model.regex import regex
 from retrace.present.group import Group
 from retrace.present.message import Line, Message, compose
 from retrace.present.view import View
@@ -20,12 +20,12 @@ _STYLES = {"loud": "1;31", "warm": "33", "bold": "1", "dim": "2", "fix": "32"}
 _LABEL = 10
 _TIED = "\x1f"
 """A space at which no line is broken, between a number and its unit."""
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|[kMGT]?B)\b)")
+_BEFORE_UNIT = regex(r"(?<=\d) (?=(?:s|ms|[kMGT]?B)\b)")
 _SIDE = "   "
 """The separator of parts that stand side by side."""
 _MAX_TIED = 26
 """Maximum length of such a part for it to stay on one line."""
-_PARTS = re.compile(r"[A-Z]?(?:[^./_,(\[A-Z]|(?<=[A-Z_])[A-Z])*[./_,(\[]*|.")
+_PARTS = regex(r"[A-Z]?(?:[^./_,(\[A-Z]|(?<=[A-Z_])[A-Z])*[./_,(\[]*|.")
 INDENT = 2 + _LABEL
 """The number of columns before the text of a labelled line."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from retrace.model import Miss
+from retrace.model.regex import regex
 from retrace.present.words import clean
 
 _MAX_LENGTH = 160
 _WHO = {"jax": "JAX says", "xla": "XLA says"}
-_FRAME = re.compile(
+_FRAME = regex(
     r"^\s*(?:for .+ defined at|all previously seen cache keys|never seen function|types now:"
     r"|See https?:|where weak_type|weak_type=False means|now: PyTreeDef|before: PyTreeDef"
     r"|.+ id=\d+)"
 )
-_ID = re.compile(r" id=\d+")
+_ID = regex(r" id=\d+")
 
 
 def brief(miss: Miss) -> str | None:

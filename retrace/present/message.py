@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -13,6 +12,7 @@ from retrace.causes import Cause
 from retrace.compare.keys import of_same_paths
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.model.parts import BY_COMPONENT, VALUES
+from retrace.model.regex import regex
 from retrace.model.row import Row
 from retrace.present import logged, plan_words, sentences, verdict_detail
 from retrace.present.advice import advised
@@ -251,7 +251,7 @@ def _nearest(view: View, nearest: Miss, miss: Miss) -> str:
     return text if where is None else f"{text}, called from {where}"
 
 
-_ROOT = re.compile(r"[^.\[]*")
+_ROOT = regex(r"[^.\[]*")
 
 
 def _same(verdict: Verdict) -> str:

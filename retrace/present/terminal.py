@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from retrace.causes import Cause
 from retrace.model import Stage
+from retrace.model.regex import regex
 from retrace.plan.step import Plan
 from retrace.present import again, dispatch, glossary, stale, stored
 from retrace.present.group import Group
@@ -358,7 +358,7 @@ def summary(
     return "\n".join(out) + "\n"
 
 
-_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z`])")
+_SENTENCE = regex(r"(?<=\.) (?=[A-Z`])")
 _MAX_LINES = 3
 """Maximum number of lines of advice at the end of a program, beyond its first sentence."""
 

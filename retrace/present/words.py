@@ -11,15 +11,16 @@ from collections.abc import Iterable, Sequence
 from unicodedata import combining, east_asian_width
 
 from retrace.model import CallSite, Function, Miss, Stage
+from retrace.model.regex import regex
 
-_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,}")
-_CELL = re.compile(r"In \[(\d+| )\]")
-_FOLDER = re.compile(r"[/\\](?=.)")
-_PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
+_COMMAND = regex(r"^(\s*)::", re.MULTILINE)
+_ADDRESS = regex(r" at 0x[0-9a-fA-F]{4,}")
+_CELL = regex(r"In \[(\d+| )\]")
+_FOLDER = regex(r"[/\\](?=.)")
+_PACKAGES = regex(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
-_PLAIN_PATH = re.compile(r"[\w@%+=:,./~-]+")
-_WORD = re.compile(r"[^\W_]{3,}")
+_PLAIN_PATH = regex(r"[\w@%+=:,./~-]+")
+_WORD = regex(r"[^\W_]{3,}")
 _WIDE = ("W", "F")
 
 LONG = 72
@@ -51,7 +52,7 @@ def inert(text: str) -> str:
     return text.replace("##[", "#\\x23[")
 
 
-_QUOTED = re.compile(r"`([^`]+)`")
+_QUOTED = regex(r"`([^`]+)`")
 
 
 def cut(text: str, limit: int) -> str:

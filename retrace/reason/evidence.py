@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +20,7 @@ from retrace.model import (
 )
 from retrace.model.change import together
 from retrace.model.parts import OF_ARGUMENTS
+from retrace.model.regex import regex
 from retrace.reason.program import Comparison
 from retrace.reason.resized import Resized
 
@@ -128,9 +128,9 @@ def is_compared_by_fields(change: Change) -> bool:
     )
 
 
-_BY_IDENTITY = re.compile(r".*#\d+")
+_BY_IDENTITY = regex(r".*#\d+")
 """The token of an object that only equals itself."""
-_BY_ITSELF = re.compile(r"(#\d+ )?=\d+")
+_BY_ITSELF = regex(r"(#\d+ )?=\d+")
 """The token of an object whose class compares in its own way."""
 
 
@@ -146,7 +146,7 @@ def is_another_function(change: Change) -> bool:
     return is_function(change) and new is not None and (old is None or old.text != new.text)
 
 
-_INNER = re.compile(r"<\w+ [^<>]*(?:<[^<>]*>[^<>]*)*>")
+_INNER = regex(r"<\w+ [^<>]*(?:<[^<>]*>[^<>]*)*>")
 
 
 def is_of_other_code(change: Change) -> bool:
@@ -160,7 +160,7 @@ def is_of_other_code(change: Change) -> bool:
     return len(texts) < 2 or texts[0] != texts[1]
 
 
-_ARRAY = re.compile(r"\w+\[[\d,]*\]|\w+<\w+>\[[\d,]*\]")
+_ARRAY = regex(r"\w+\[[\d,]*\]|\w+<\w+>\[[\d,]*\]")
 
 
 def is_arrays(change: Change) -> bool:

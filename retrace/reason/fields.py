@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from retrace.compare.values import Difference, differences, of_array, places
 from retrace.model import ENCLOSING, JSON, Change, HeldChange, Key, Node, Value, ValueChange
+from retrace.model.regex import regex
 from retrace.reason.evidence import is_array_type, values_of
 
-_INCOMPLETE = re.compile(
+_INCOMPLETE = regex(
     r"<lambda>| \.\.\.>$|^\w+\[[\d,]*\]$|"
     r"<(?!function |class |built-in |module |object>|PjitFunction )",
     re.IGNORECASE,
@@ -144,7 +145,7 @@ def _type(content: JSON) -> str:
     return "object" if is_named else type(content).__name__
 
 
-_FIELD_NAME = re.compile(r"\.(\w+)")
+_FIELD_NAME = regex(r"\.(\w+)")
 
 
 def fields_of_function(change: Change) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from retrace.model import Change, Component, Value
+from retrace.model.regex import regex
 from retrace.reason.evidence import (
     Evidence,
     holds_arrays,
@@ -159,7 +159,7 @@ def containers(paths: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-_ITEM = re.compile(r"\[\d+\]$")
+_ITEM = regex(r"\[\d+\]$")
 
 
 def may_hold_another(evidence: Evidence, values: Sequence[Change]) -> bool:

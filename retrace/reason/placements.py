@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
@@ -17,13 +16,14 @@ from retrace.model.advice import (
     PlaceFirst,
     Proof,
 )
+from retrace.model.regex import regex
 from retrace.reason.asked import replace_advice
 from retrace.reason.evidence import Evidence
 from retrace.reason.objects import advice_of_kind
 
-_MESH = re.compile(r"mesh\{[^}]*\}")
+_MESH = regex(r"mesh\{[^}]*\}")
 _ONE_DEVICE = "SingleDevice("
-_SPLIT = re.compile(r"P\([^)]")
+_SPLIT = regex(r"P\([^)]")
 
 
 def sharding(evidence: Evidence) -> Advice:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from retrace.causes import OF_FUNCTION, Cause
@@ -22,6 +21,7 @@ from retrace.model import (
     is_cut,
 )
 from retrace.model.change import together
+from retrace.model.regex import regex
 from retrace.reason.evidence import Evidence, grown, values_of
 from retrace.reason.fields import field_changes, is_function
 from retrace.reason.program import numbers
@@ -119,7 +119,7 @@ def passing_library(cause: Cause, miss: Miss) -> str:
     return "" if name in ("__call__", miss.function.name) else by.removesuffix("_fn")
 
 
-_JITTED = re.compile(r"(?:\s*@[^\n]*\n)*?\s*@[^\n]*\b(?:jit|pjit|filter_jit)\b")
+_JITTED = regex(r"(?:\s*@[^\n]*\n)*?\s*@[^\n]*\b(?:jit|pjit|filter_jit)\b")
 
 
 def jitted_by_library(miss: Miss) -> bool:

@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from retrace.model import Listing
+from retrace.model.regex import regex
 from retrace.model.row import Row
 
 _MAX_EQUATIONS = 20_000
 _MAX_NUMBERS = 1024
 _MAX_DEPTH = 40
 """Maximum nesting of programs: a damaged recording may nest one in itself."""
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)|#[0-9a-f]{12}", re.IGNORECASE)
+_NUMBER = regex(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)|#[0-9a-f]{12}", re.IGNORECASE)
 """Also matches the placeholder for a number in a redacted recording."""
-_CONTENT = re.compile(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
+_CONTENT = regex(r"(\w+\[[\d,]*\])=\(([^()]*)\)")
 """A small array inside a program: `int32[1]=(32)`."""
-_INNER = re.compile(r"@([0-9a-f]{32})")
+_INNER = regex(r"@([0-9a-f]{32})")
 
 
 class Form(Row):

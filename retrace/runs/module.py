@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 from retrace.model import Listing
+from retrace.model.regex import regex
 
 _MAX_KEPT = 20_000
 _MAX_TEXT = 20_000
 """Maximum number of equations in a program; a larger one is compared as it is."""
-_WEAK = re.compile(r"~(?=[a-z]+[0-9]*(?:_[a-z0-9]+)?\[)|(?<=\tweak_type=)(?:True|False)")
+_WEAK = regex(r"~(?=[a-z]+[0-9]*(?:_[a-z0-9]+)?\[)|(?<=\tweak_type=)(?:True|False)")
 """XLA has no weak types: `~f32[]` becomes `f32[]`."""
-_INNER = re.compile(r"@([0-9a-f]{32})")
+_INNER = regex(r"@([0-9a-f]{32})")
 
 
 class Modules:

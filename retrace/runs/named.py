@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from retrace.model import JSON, Miss, Value
 from retrace.model.parts import passed
+from retrace.model.regex import regex
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
+_NUMBER = regex(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
 _TOLERANCE = 1e-6
 """Relative tolerance: a Python number becomes a float32 in the program."""
 _MAX_NAMES = 64

@@ -17,17 +17,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
+from retrace.model.regex import regex
 from retrace.model.row import Row
 
-_NAME = re.compile(r"\.attempt-(\d{1,9})")
+_NAME = regex(r"\.attempt-(\d{1,9})")
 _SAME_START_SECONDS = 60.0
 """Without a scheduler, processes on several hosts that start within this time belong together:
 whether a process on another host is running cannot be seen."""
-_PROCESS_VARIABLE = re.compile(
+_PROCESS_VARIABLE = regex(
     r"(?:RANK|PROC_?ID|PROCESS_ID|TASK_ID|WORKER_ID|HOST_ID|INDEX)$", re.IGNORECASE
 )
 """Environment variables of launchers that distinguish the processes of a job."""
-_POD = re.compile(r"(?P<job>.+)-(?P<index>\d{1,9})(?:-[a-z0-9]{5})?", re.DOTALL)
+_POD = regex(r"(?P<job>.+)-(?P<index>\d{1,9})(?:-[a-z0-9]{5})?", re.DOTALL)
 """Name of a pod of an indexed Kubernetes job, and of its host: `train-3`, `train-3-x7k2p`."""
 _MAX_BYTES = 1 << 20
 """Maximum number of bytes read from an attempt's file."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+from retrace.model.regex import regex
 
 MAX_SETTINGS_BYTES = 1 << 22
 """Maximum size of a hand-written file, such as pyproject.toml or a baseline."""
@@ -29,7 +30,7 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
+_DESCRIPTOR = regex(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from retrace.errors import UnreadableError, UsageError
+from retrace.model.regex import regex
 from retrace.store import files
 from retrace.store.attempts import clear, join, known_job, numbers_of
 from retrace.store.remote import address_of
@@ -27,7 +28,7 @@ _HEADER = re.compile(rb'\s*\{\s*"retrace"\s*:')
 """The same, also if a program rewrote the line with other spaces."""
 
 _TIME = "%Y-%m-%dT%H-%M-%S"
-_NAMED_BY_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d{1,9}))?")
+_NAMED_BY_TIME = regex(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d{1,9}))?")
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 

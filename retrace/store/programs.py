@@ -12,7 +12,6 @@ in a program repeat in the file.
 
 from __future__ import annotations
 
-import re
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrace.model import Frame, Listing, Run, Stack
+from retrace.model.regex import regex
 from retrace.store.bounded_lines import lines
 from retrace.store.decoded import decoded
 from retrace.store.files import opened
@@ -41,7 +41,7 @@ _MAX_UNPACKED = 1 << 32
 thousand times its size."""
 _AHEAD_BYTES = 1 << 16
 """Minimum number of bytes read at once."""
-_ID = re.compile(r'"([^"\\]+)"')
+_ID = regex(r'"([^"\\]+)"')
 _NONSENSE = (
     TypeError,
     ValueError,

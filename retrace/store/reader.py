@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
+from retrace.model.regex import regex
 from retrace.store import files, schema
 from retrace.store.audits import decode_audit
 from retrace.store.bounded_lines import texts
@@ -24,7 +24,7 @@ from retrace.store.schema import FORMAT, amend, check_items, decode_miss
 from retrace.store.segments import name_of
 from retrace.store.shared import Beginning, Shared, beginning, digest
 
-_RUN_ID = re.compile("[0-9a-z]{1,40}")
+_RUN_ID = regex("[0-9a-z]{1,40}")
 _MAX_AUDITS = 10_000
 _MAX_FOREIGN = 1 << 28
 """A file that starts with this many bytes of unrecognised lines is not a recording."""

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from retrace.errors import UnreadableError
+from retrace.model.regex import regex
 from retrace.model.row import Row
 from retrace.store.files import reason
 from retrace.store.segments import name_of
 
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]+(.+)", re.DOTALL)
+_ADDRESS = regex(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]+(.+)", re.DOTALL)
 """An address. A `Path` turns its two slashes into one; a drive letter is no scheme."""
-_NAME = re.compile(r"[\w][\w.@+-]{0,200}")
-_PART = re.compile(r"(.*\.(?:jsonl|programs))(?:\.(\d{1,15})-(\d{1,15}))?", re.DOTALL)
-_MEMBER = re.compile(r"\.attempt-(\d{1,9})\..*", re.DOTALL)
+_NAME = regex(r"[\w][\w.@+-]{0,200}")
+_PART = regex(r"(.*\.(?:jsonl|programs))(?:\.(\d{1,15})-(\d{1,15}))?", re.DOTALL)
+_MEMBER = regex(r"\.attempt-(\d{1,9})\..*", re.DOTALL)
 SUFFIXES = (".jsonl", ".programs")
 """The suffixes of a recording's files."""
 _MAX_FILES = 10_000

@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from retrace.model.regex import regex
+
 MAX_BYTES = 64 << 20
 """Maximum size of a segment, unless a single line is longer."""
 
-_NAME = re.compile(r"(.+)\.([2-9]|[1-9]\d{1,5})", re.DOTALL)
+_NAME = regex(r"(.+)\.([2-9]|[1-9]\d{1,5})", re.DOTALL)
 
 
 def after(path: Path) -> Path:

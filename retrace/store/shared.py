@@ -7,16 +7,16 @@ not be parsed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
 from retrace.model import Key, Miss
+from retrace.model.regex import regex
 
 Held = TypeVar("Held", bound=Hashable)
 
-_PART = re.compile(r'\{"part":(\d{1,15}),"kind":"(\w{1,20})",(?:"like":(\d{1,15}),)?"value":')
+_PART = regex(r'\{"part":(\d{1,15}),"kind":"(\w{1,20})",(?:"like":(\d{1,15}),)?"value":')
 
 
 class Beginning(NamedTuple):

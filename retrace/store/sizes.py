@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from retrace.model import Dim
+from retrace.model.regex import regex
 
-SIZE = re.compile("[0-9]{1,18}")
-_ONE = re.compile(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+")
+SIZE = regex("[0-9]{1,18}")
+_ONE = regex(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+")
 
 
 def sizes_of(shape: str) -> list[Dim]:
