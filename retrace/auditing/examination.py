@@ -29,6 +29,7 @@ from retrace.auditing.reading import read_at
 from retrace.auditing.reading import reads as is_read
 from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
+from retrace.auditing.uses import uses
 from retrace.auditing.weighing import is_current, is_worse
 from retrace.auditing.withheld import ActsError, withheld
 from retrace.capture.contexts import differs
@@ -147,7 +148,7 @@ class Examination:
 
     def _readings(self, program: KeptProgram, subject: Any) -> tuple[Reading, ...]:
         then = _values_of(program.function)
-        now = _values_of(self._misses.described_now(subject))
+        now = _values_of(self._misses.described_now(subject, program.static))
         for one in program.static:
             if (changed := _changed_since(one)) is not None:
                 then[one.name], now[one.name] = one.value, changed
@@ -158,7 +159,7 @@ class Examination:
         ]
         if not differ:
             return ()
-        functions = self._misses.functions_of(subject)
+        functions = self._misses.functions_of(subject, program.static)
         effects = [self._effect(one) for one in functions]
         written = {each.name for each in effects if each is not None and not each.is_call}
         return tuple(
@@ -180,7 +181,7 @@ class Examination:
         if jaxpr is None:
             return None
         subject = None if program.subject is None else program.subject()
-        functions = self._functions(subject, jaxpr)
+        functions = self._functions(subject, program, jaxpr)
 
         def untraced(reason: Reason, detail: str = "", seconds: float = 0.0) -> Checked:
             return Checked(number, Outcome.UNTRACED, reads, reason, detail, seconds=seconds)
@@ -227,9 +228,10 @@ class Examination:
         self._misses.kept.written[number] = changed[0]
         return found._replace(disturbed=changed[:_MAX_READS])
 
-    def _functions(self, subject: Any, jaxpr: Any) -> list[tuple[Any, Any]]:
+    def _functions(self, subject: Any, program: KeptProgram, jaxpr: Any) -> list[tuple[Any, Any]]:
         """The user's functions that run in a trace, each with the object it is bound to."""
-        found = (asked(self._misses.functions_of, subject) or []) if subject else []
+        static = program.static
+        found = (asked(self._misses.functions_of, subject, static) or []) if subject else []
         return [*found, *self._ran.besides(found, jaxpr)]
 
     def _effect(self, function: tuple[Any, Any]) -> Effect | None:
@@ -281,6 +283,7 @@ class Examination:
             found.returned,
             disturbed=self._disturbed(program, reads),
             seconds=perf_counter() - began,
+            uses=asked(uses, functions, reads) or () if reads and not is_each else (),
         )
 
     def _traced(self, program: KeptProgram, began: float) -> retracing.Retraced:

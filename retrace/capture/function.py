@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -11,6 +11,7 @@ from retrace.capture.argument_packing import Packed
 from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
 from retrace.capture.held import all_cells, defaults
+from retrace.capture.kept import Static
 from retrace.capture.notebook_cells import is_cell, shown
 from retrace.capture.objects import kind_of, own, package
 from retrace.capture.of_jax import is_own
@@ -192,14 +193,27 @@ class Functions:
             known = snapshots[id(value)] = self.value(value)
         return known
 
-    def running(self, function: Any) -> list[tuple[Any, Any]]:
-        """The user functions that run when it does, each with the object it is bound to."""
+    def running(self, function: Any, static: Sequence[Static] = ()) -> list[tuple[Any, Any]]:
+        """The user functions that run when it does, each with the object it is bound to.
+
+        Args:
+            function: what `jax.jit` was given.
+            static: the static arguments of the call.
+        """
         found = unwrap(function)
         if found.base is None:
             return []
         # Wrappers that decorators returned run too.
         own = [(layer, None) for layer in found.layers if layer is not found.base]
-        return [*self._reads.functions(found.base, *found.receivers), *own]
+        receivers = found.receivers or _static_self(found.base, static)
+        return [*self._reads.functions(found.base, *receivers), *own]
+
+    def of_method(self, described: Function, function: Any, static: Sequence[Static]) -> Function:
+        """The same function, with what it reads of the object that is its static `self`."""
+        base = unwrap(function).base
+        if base is None or not (receivers := _static_self(base, static)):
+            return described
+        return described._replace(reads=self._reads.of(base, *receivers))
 
     def jitted(self, function: Any, frame: FrameType) -> None:
         """Note where `jit` was called."""
@@ -284,3 +298,11 @@ def _is_plain(function: Any) -> bool:
 def _unless_other(known: tuple[str, Value], new: tuple[str, Value]) -> tuple[str, Value]:
     """The known value, or the new one if its contents differ."""
     return known if known[1]._replace(token=new[1].token) == new[1] else new
+
+
+def _static_self(function: FunctionType, static: Sequence[Static]) -> tuple[Any, ...]:
+    """The object that is given for the first parameter, if that is static."""
+    if not static or function.__code__.co_varnames[:1] != (static[0].name,):
+        return ()
+    value = static[0].object()
+    return () if value is None else (value,)

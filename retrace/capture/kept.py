@@ -63,7 +63,8 @@ def changeable(key: Key, given: Iterable[tuple[str, Any]]) -> tuple[Static, ...]
     values = dict(key.static)
     found: list[Static] = []
     for name, given_ in given:
-        if name in values and type(values[name].data) is dict:
+        # An object of which all attributes are private shows none.
+        if name in values and (values[name].data is None or type(values[name].data) is dict):
             try:
                 found.append(Static(name, values[name], weakref.ref(given_)))
             except TypeError:

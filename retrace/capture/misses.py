@@ -101,6 +101,7 @@ class Misses:
             key = self._keys.of_call(signature, call.info, call.args, call.kwargs)
             if key.static and traced:
                 static = changeable(key, named_arguments(signature, call.args, call.kwargs))
+                function = self._functions.of_method(function, given, static)
         if isinstance(call.info, Options):
             key = without_axis(key)
         site = None
@@ -356,17 +357,18 @@ class Misses:
         """`jax.config.update` set an option."""
         self._settings.updated(option, frame)
 
-    def described_now(self, function: Any) -> Function:
+    def described_now(self, function: Any, static: Sequence[Static]) -> Function:
         """Describe a function as if it were traced now, including what it reads."""
-        return self._functions.describe(function, traced=True, jitted=True)
+        described = self._functions.describe(function, traced=True, jitted=True)
+        return self._functions.of_method(described, function, static)
 
     def config_now(self) -> tuple[tuple[str, Value], ...]:
         """The configuration of this thread, as it would be part of a key."""
         return self._keys.config()
 
-    def functions_of(self, function: Any) -> list[tuple[Any, Any]]:
+    def functions_of(self, function: Any, static: Sequence[Static] = ()) -> list[tuple[Any, Any]]:
         """The user's functions that run with it, each with the object it is bound to."""
-        return self._functions.running(function)
+        return self._functions.running(function, static)
 
     def evicted(self, function: Any) -> None:
         """`f.clear_cache()` dropped the cache entries of one function."""

@@ -9,7 +9,7 @@ are texts, `NamedTuple` compiles each of them, which took 3 ms of every command.
 
 from __future__ import annotations
 
-from retrace.model.audit import Audit, Checked, Outcome, Reading, Reason, Source
+from retrace.model.audit import Audit, Checked, Outcome, Reading, Reason, Source, Use
 from retrace.model.change import (
     Change,
     CodeChange,
@@ -99,6 +99,7 @@ __all__ = [
     "Subtree",
     "Tracing",
     "TreeChange",
+    "Use",
     "Value",
     "ValueChange",
     "Verdict",

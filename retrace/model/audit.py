@@ -53,6 +53,15 @@ class Reading(Row):
     """Whether the function writes it itself, such as a counter of its own traces."""
 
 
+class Use(Row):
+    """How functions use something that comes from outside of them."""
+
+    path: tuple[str, ...]
+    """The variable, and the steps from it; `[]` is any item."""
+    as_it_is: bool
+    """Whether it reaches JAX unchanged; if not, Python decides or computes with it."""
+
+
 class Source(Row):
     """A line that may give another value each time: `time.time()`."""
 
@@ -84,6 +93,8 @@ class Checked(Row):
     seconds: float = 0.0
     disturbed: tuple[str, ...] = ()
     """What the function reads and changed itself when it was traced again."""
+    uses: tuple[Use, ...] = ()
+    """How it uses what it reads, if that changed and the program is another; empty if unknown."""
 
 
 class Audit(Row):

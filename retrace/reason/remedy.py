@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 from retrace.compare.programs import Difference
@@ -12,17 +12,23 @@ from retrace.model import JSON, Checked, Function, Reading, Source, Value
 from retrace.reason.evidence import holds_arrays
 from retrace.reason.fields import is_function
 from retrace.reason.rules import root
+from retrace.reason.used import Used, used
 
 StaleVerdict: TypeAlias = Literal["proved", "each-trace", "perhaps", "not-checked"]
 How: TypeAlias = Literal["argument", "static", "again", "result"]
 
 _MAX_FIELDS = 4
+_OTHER = "other contents"
+"""What is told of an array that changed, but has the same type."""
 _ARRAY = {"array", "content"}
 """What is recorded of a small host array: its type and a hash of its contents."""
 _STATIC_TYPES = frozenset(
     ("bool", "str", "int", "float", "NoneType", "function", "type", "PjitFunction")
 )
 """Types that can be static arguments."""
+
+
+_NUMBERS = frozenset(("int", "float", "complex"))
 
 
 class Change(NamedTuple):
@@ -40,6 +46,10 @@ class Change(NamedTuple):
     """Whether it is a constant of the program that changed along with it."""
     how: How = "again"
     """How the function must receive it so that the program follows."""
+    is_number: bool = False
+    is_array: bool = False
+    is_hashable: bool = False
+    """Whether it can be a static argument."""
 
 
 class Remedy(NamedTuple):
@@ -79,8 +89,29 @@ def changes(checked: Checked, difference: Difference | None) -> tuple[Change, ..
     for change in (one for read in others for one in _changes_of(read, constants, only=only)):
         if (root(change.name), change.new_text) not in read_too:
             found.setdefault(change.name, change)
+    told = [_as_used(one, used(one.name, checked.uses), difference) for one in found.values()]
     # Those that appear as constants in the program are the reason; the others may not be.
-    return tuple(sorted(found.values(), key=lambda change: not change.is_constant))
+    return tuple(sorted((one for one in told if one), key=lambda change: not change.is_constant))
+
+
+def _as_used(change: Change, way: Used, difference: Difference | None) -> Change | None:
+    """The same, to be passed as its use allows; None if the functions do not use it."""
+    if way is Used.NEVER and not change.is_constant:
+        return None
+    if way is Used.INSIDE:
+        return change._replace(how="again", is_hashable=False)
+    if change.how != "argument":
+        return change
+    if change.is_number or difference is None:
+        is_data = difference is None or not difference.fixed
+    elif change.is_array:
+        # Other sizes in the program may be the numbers that the array holds.
+        is_data = change.new_text != _OTHER or not difference.sizes
+    else:
+        is_data = difference.kind == "constants-only"
+    if way is Used.BY_ITEM or (way is Used.AS_IT_IS and is_data):
+        return change
+    return change._replace(how="static" if change.is_hashable else "again")
 
 
 def _is_plain(data: JSON) -> bool:
@@ -115,22 +146,45 @@ def remedy(
     verdict: StaleVerdict,
     found: tuple[Change, ...],
     sources: tuple[Source, ...],
+    difference: Difference | None,
 ) -> Remedy | None:
-    """What to do, or None if nothing is known to help."""
+    """What to do, or None if nothing is known to help.
+
+    Args:
+        function: the function that is out of date.
+        verdict: what the audits found.
+        found: what it reads that has changed.
+        sources: what it asks at each trace.
+        difference: between the old and the new program, if both are known.
+    """
     name = function.name
     if verdict == "each-trace":
         return Remedy("pass-state", name, (sources[0].name,) if sources else (), "result")
     if verdict != "proved":
         return None
-    meant = [one for one in found if one.is_constant] or found
-    how = meant[0].how if meant else "again"
+    constants = [one for one in found if one.is_constant]
+    meant = constants if _explain(constants, difference) else found
+    hows: set[How] = {one.how for one in meant} or {"again"}
+    if len(hows) > 1 and all(one.is_hashable and one.how != "again" for one in meant):
+        hows = {"static"}
     # A library that holds the function in a closure calls it with its own arguments.
     is_called_by_library = any(".<locals>." in wrapper for wrapper in function.wrappers)
-    if how == "again" or is_called_by_library or any(one.how != how for one in meant):
+    # If JAX gets all these as they are and other constants changed, something else did as well.
+    is_part = meant is not constants and hows == {"argument"} and len(constants) == len(meant)
+    how = hows.pop()
+    if hows or how == "again" or is_called_by_library or (is_part and difference is not None):
         return Remedy("rejit", name, (), "again")
     names = tuple(one.name for one in meant)
     is_attribute = any(each.startswith(("self.", "cls.")) for each in names)
     return Remedy("pass-state", name, names, how, is_attribute)
+
+
+def _explain(found: Sequence[Change], difference: Difference | None) -> bool:
+    """Whether changed values are all the constants in which the two programs differ."""
+    if not found or difference is None or difference.kind != "constants-only":
+        return False
+    known = {(_bare(one.old_text), _bare(one.new_text)) for one in found}
+    return all((_bare(one.old), _bare(one.new)) in known for one in difference.constants)
 
 
 def _changes_of(
@@ -145,10 +199,13 @@ def _changes_of(
         return
     texts = old.text, "gone" if new is None else new.text
     if new is not None and texts[0] == texts[1]:
-        texts = old.text, "other contents" if holds_arrays(old) else f"another {new.type}"
+        texts = old.text, _OTHER if holds_arrays(old) else f"another {new.type}"
     how: How = "again"
     if new is not None and not _is_reordered(old, new):
-        how = "argument" if holds_arrays(old) and holds_arrays(new) else _how(old, new, only=only)
+        both = holds_arrays(old) and holds_arrays(new)
+        how = (
+            _how(old, new, only=only) if not both else "again" if _has_names(old) else "argument"
+        )
     yield Change(
         read.name,
         old.text if old.data is None else old.data,
@@ -158,7 +215,13 @@ def _changes_of(
         read.line,
         _among(texts, constants),
         how,
+        *_traits(old, new),
     )
+
+
+def _has_names(array: Value) -> bool:
+    """Whether the items of an array have fields with names, which no array of JAX has."""
+    return array.text.startswith("[(")
 
 
 def _is_reordered(old: Value, new: Value) -> bool:
@@ -179,7 +242,7 @@ def _change_of_part(
     how: How = _how(part.old, part.new, only=only) if part.kind == "changed" else "again"
     if held.keys() == _ARRAY and part.place[-1] == "content":
         path, how = of_array(path, part.old, part.new), "argument"
-        texts = str(held.get("array")), "other contents"
+        texts = str(held.get("array")), _OTHER
     return Change(
         read.name + path,
         part.old,
@@ -189,6 +252,7 @@ def _change_of_part(
         read.line,
         _among(texts, constants),
         "again" if through else how,
+        *_traits(part.old, part.new),
     )
 
 
@@ -228,11 +292,19 @@ def _how(old: object, new: object, *, only: bool) -> How:
             the value.
     """
     kinds = {_kind(one) for one in (old, new)}
-    if kinds <= {"int", "float", "complex"} and only:
+    if kinds <= _NUMBERS and only:
         return "argument"
     if kinds <= {"numbers"}:
         return "argument"
     return "static" if kinds <= _STATIC_TYPES else "again"
+
+
+def _traits(old: object, new: object) -> tuple[bool, bool, bool]:
+    """Whether a value is a number, an array, and something that can be a static argument."""
+    kinds = {_kind(one) for one in (old, new)}
+    types = {one.type for one in (old, new) if isinstance(one, Value)}
+    arrays = isinstance(old, Value) and holds_arrays(old)
+    return kinds <= _NUMBERS, arrays, kinds <= _STATIC_TYPES or types == {"tuple"}
 
 
 def _kind(one: object) -> str:

@@ -196,7 +196,7 @@ def _stale(miss: Miss, history: _History, recording: Recording) -> Stale | None:
         difference,
         checked.returned and (checked.returned[0].text, checked.returned[1].text),
         checked.sources,
-        remedy(miss.function, worst, reads, checked.sources),
+        remedy(miss.function, worst, reads, checked.sources, difference),
         since,
         before,
         until,

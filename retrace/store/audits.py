@@ -3,7 +3,7 @@
 {"audit": 2, "at": ..., "misses": 14, "programs": 5, "seconds": 0.1, "same": [0, 3],
  "gone": 1,
  "checked": [{"miss": 7, "outcome": "other", "reads": [[NAME, OLD, NEW, FILE, LINE,
- WRITTEN]], "old": LISTING, "new": LISTING, ...}]}
+ WRITTEN]], "uses": [[PATH, AS_IT_IS]], "old": LISTING, "new": LISTING, ...}]}
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from retrace.model import JSON, Audit, Checked, Function, Outcome, Reading, Reason, Source, Value
+from retrace.model import (
+    JSON,
+    Audit,
+    Checked,
+    Function,
+    Outcome,
+    Reading,
+    Reason,
+    Source,
+    Use,
+    Value,
+)
 from retrace.store.decoded import number, number_or_none, seconds, text, text_or_none, value
 
 if TYPE_CHECKING:
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
 
 _FIELDS = (
     *("reads", "reason", "detail", "old", "new", "again", "sources", "returned", "disturbed"),
+    "uses",
 )
 
 
@@ -88,6 +100,7 @@ def _checked(row: Mapping[str, Any]) -> Checked:
         returned=None if (both := row.get("returned")) is None else _pair(both),
         seconds=seconds(row.get("seconds", 0.0)),
         disturbed=tuple(map(text, row.get("disturbed", ()))),
+        uses=tuple(map(_use, row.get("uses", ()))),
     )
 
 
@@ -101,6 +114,11 @@ def _reading(row: Any) -> Reading:
         number_or_none(line),
         bool(written),
     )
+
+
+def _use(row: Any) -> Use:
+    path, as_it_is = row
+    return Use(tuple(map(text, path)), bool(as_it_is))
 
 
 def _pair(row: Any) -> tuple[Value, Value]:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
+import os
 import types
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -115,6 +118,7 @@ class Advised(NamedTuple):
 
 
 def advised(program: Program) -> Advised:
+    jax.clear_caches()
     with retrace.recording():
         generator = program()
         call = next(generator)
@@ -141,7 +145,6 @@ class Followed(NamedTuple):
 
 def follows(program: Program) -> Followed:
     """Apply the advice to a program; raises if it did not help."""
-    jax.clear_caches()
     call, first, one, subject, functions, static_objects = advised(program)
     assert same(result(call), first), "it was out of date"
     fix = one.fix
@@ -210,6 +213,99 @@ def _not_a_number() -> Iterator[Any]:
     f = jax.jit(lambda x: x + held.fill)
     yield lambda: f(stale.x)
     held.fill = float("nan")
+
+
+def _of(expression: str, **names: Any) -> Program:
+    """A function of this expression, of which all numbers are others when it is called again."""
+
+    def program() -> Iterator[Any]:
+        now: dict[str, Any] = {"jnp": jnp, "np": np, "math": math, "k": 4.0, "lr": 0.5} | names
+        code = f"def scaled(w, by): return w * by\ndef f(w): return {expression}"
+        exec(compile(code, __file__, "exec"), now)
+        f = jax.jit(now["f"])
+        yield lambda: f(stale.x)
+        now.update(k=9.0, lr=0.25)
+        now["box"] = {"k": 9.0}
+        now["name"] = "adam"
+
+    return program
+
+
+AS_IT_IS = (
+    *("w * k", "w / k", "w ** k", "w * -k", "jnp.maximum(w, k)", "scaled(w, k)"),
+    *("scaled(by=k, w=w)", "w * jnp.float32(k)", "w * box['k']"),
+)
+BY_PYTHON = (
+    *("w * math.sqrt(k)", "w * np.sqrt(k)", "w * max(k, 1.0)", "w * min([k, 99.0])"),
+    *("w * (k if k > 0 else 1.0)", "w * (k or 2.0)", "w * (not k - 9.0)", "w * (k == 9.0)"),
+    *("w * int(k)", "w * float(k)", "w + np.full(3, k)", "w * np.float32(k)"),
+    *(
+        "w * (1.0 + (k in (9.0, 10.0)))",
+        "w * {4.0: 1.0, 9.0: 2.0}[k]",
+        "w * len(f'{k:.0f}' * int(k))",
+    ),
+    *("w * (k if isinstance(k, float) else 0.0)", "scaled(w, math.sqrt(k))", "w[: int(k) - 3]"),
+)
+
+
+def test_only_what_jax_gets_unchanged_is_passed_as_an_argument() -> None:
+    for how, expressions in (("argument", AS_IT_IS), ("static", BY_PYTHON)):
+        for expression in expressions:
+            followed = follows(_of(expression, box={"k": 4.0}))
+            assert (followed.how, followed.differs) == (how, True), expression
+
+
+def test_all_that_changed_the_program_is_passed() -> None:
+    held = {"box": {"k": 4.0}, "name": "sgd"}
+    several = advised(_of("w * lr + (1.0 if name == 'sgd' else 2.0)", **held)).stale
+    assert several.fix is not None
+    assert (several.fix.how, set(several.fix.names)) == ("static", {"lr", "name"})
+    follows(_of("w * lr + (1.0 if name == 'sgd' else 2.0)", **held))
+    # What else changed is not recorded: passing the number alone would leave it as it was.
+
+    def beside() -> Iterator[Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BESIDE", "1.0")
+            changing = _of("w * lr * float(os.environ['BESIDE'])", os=os, **held)()
+            yield next(changing)
+            patch.setenv("BESIDE", "4.0")
+            next(changing, None)
+            yield
+
+    fix = advised(beside).stale.fix
+    assert fix is not None
+    assert fix.how == "again"
+
+
+def test_of_a_static_self_only_what_is_read_is_told() -> None:
+    class Rated:
+        rate = 0.5
+
+    class Trainer(Rated):
+        def __init__(self) -> None:
+            self._gain = 2.0
+            self.steps = 0
+            self.losses: list[float] = []
+
+        @functools.partial(jax.jit, static_argnums=0)
+        def step(self, x: Any) -> Any:
+            return x * self._gain * self.rate + self._shifted(x)
+
+        def _shifted(self, x: Any) -> Any:
+            return x + self._gain
+
+    def program() -> Iterator[Any]:
+        trainer = Trainer()
+        yield lambda: trainer.step(stale.x)
+        vars(trainer)["_gain"] = 3.0
+        trainer.steps, trainer.losses = 1, [0.5]
+
+    one = advised(program).stale
+    assert [(change.name, change.old, change.new) for change in one.reads] == [
+        ("self._gain", 2.0, 3.0)
+    ]
+    assert one.fix is not None
+    assert (one.fix.how, one.fix.names) == ("argument", ("self._gain",))
 
 
 def _another_order() -> Iterator[Any]:

@@ -35,7 +35,7 @@ PUBLIC = {
     **dict.fromkeys(("Function.around", "Function.decorators", "Function.wrappers"), _NAMES),
     **dict.fromkeys(("Function.closure", "Function.defaults", "Function.bound"), _NAMES),
     **dict.fromkeys(("Function.reads", "Reading.name", "Source.name"), _NAMES),
-    **dict.fromkeys(("Checked.detail", "Checked.disturbed"), _NAMES),
+    **dict.fromkeys(("Checked.detail", "Checked.disturbed", "Use.path"), _NAMES),
     **dict.fromkeys(
         ("Miss.through", "Miss.via", "Miss.picked", "Miss.raised", "Run.raised"), _NAMES
     ),
