@@ -295,7 +295,7 @@ class Examination:
                 if self._limits.effects:
                     return limited(left, program.recipe.trace)
                 with withheld():
-                    return limited(left, program.recipe.trace)
+                    return limited(left, partial(program.recipe.trace, computes=False))
         except (retracing.GoneError, TooSlowError, ActsError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - the function may raise anything

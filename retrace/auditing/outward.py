@@ -60,6 +60,8 @@ _MODULES: dict[str, frozenset[str] | None] = {
     **dict.fromkeys(("tensorboardX", "tensorboard", "clu", "loguru", "tqdm")),
 }
 """Functions and classes by package; None means all of it."""
+_OF_JAX = ("Config.update", "ensure_compile_time_eval")
+"""Functions of JAX, which is not listed above: what is computed at a trace is compiled first."""
 _ASKING = frozenset(("breakpoint", "input"))
 """Builtin functions that wait for the user."""
 _WRITE_MODE = re.compile("[rbt]*[wax+][rwaxbt+]*")
@@ -91,8 +93,8 @@ def acts(callee: Any, name: str, texts: list[str], *, unclear: bool = False) -> 
         module = getattr(callee, "__module__", None)
     package = str(module).partition(".")[0].removeprefix("_")
     if package == "jax":
-        is_update = getattr(callee, "__qualname__", None) == "Config.update"
-        return is_update or str(module).endswith((".profiler", ".distributed"))
+        is_known = getattr(callee, "__qualname__", None) in _OF_JAX
+        return is_known or str(module).endswith((".profiler", ".distributed"))
     if package not in _MODULES:
         return False
     names = _MODULES[package]

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from retrace.auditing.outward import OS_FUNCTIONS
+from retrace.jax_internals.retracing import computes_at_trace, lowering
 
 _NONE = object()
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -80,6 +81,14 @@ def _acting() -> Iterator[tuple[Any, str, str, Callable[..., bool] | None]]:
     yield subprocess.Popen, "__init__", "subprocess.Popen", None
     for name in ("connect", "connect_ex", "bind", "sendto"):
         yield socket.socket, name, f"socket.{name}", None
+    if (where := lowering()) is not None:
+        # What was compiled before is computed all the same: that leaves nothing behind.
+        yield *where, "lower", None
+        yield *where, "jax.ensure_compile_time_eval", _computes
+
+
+def _computes(*_: Any, **__: Any) -> bool:
+    return computes_at_trace()
 
 
 def _writes(*given: Any, mode: Any = "r", **_: Any) -> bool:

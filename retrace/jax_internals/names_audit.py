@@ -54,3 +54,10 @@ WITHOUT_DEAD = attribute(
     None,
     said="An audit reports programs that differ only in what no result needs.",
 )
+LOWERING = attribute(
+    "jax._src.interpreters.pxla",
+    "lower_sharding_computation",
+    None,
+    said="An audit compiles what a library computes while a function is traced.",
+)
+"""All that JAX compiles is lowered by it first."""

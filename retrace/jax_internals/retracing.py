@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
+import jax
 import numpy as np
 
 from retrace.jax_internals import losses, names
@@ -42,6 +43,7 @@ _MIN_CONVERTED_SIZE = 8
 _TRACED = ("fun", "computation")
 """How JAX names the first parameter of a cached function if it is traced."""
 _CLEAR = "cache_clear"
+_COMPUTES = "eager_constant_folding"
 _PLAIN = frozenset((int, bool, str, type(None)))
 
 
@@ -103,14 +105,17 @@ class Recipe:
         """The function that JAX traced; raises GoneError."""
         return _alive(self._function)
 
-    def trace(self) -> Retraced:
+    def trace(self, *, computes: bool = True) -> Retraced:
         """Trace the function as it is now; only valid inside `past_caches`.
+
+        Args:
+            computes: whether what it computes meanwhile uses JAX's caches, and adds to them.
 
         Raises:
             GoneError: something that it was traced from no longer exists.
             Exception: whatever the function raises.
         """
-        _thread.memory = {}
+        _thread.memory, _thread.computes = {}, computes
         try:
             return self._trace()
         finally:
@@ -175,10 +180,21 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.memory: dict[Any, Any] | None = None
         """What was retraced so far; None if this thread should use JAX's caches."""
+        self.computes = True
 
 
 _thread = _Thread()
 _one_at_a_time = threading.Lock()
+
+
+def lowering() -> tuple[Any, str] | None:
+    """Where the function is that lowers each program, and its name; None if it is unknown."""
+    return (resolve(at.LOWERING.where), at.LOWERING.name) if at.LOWERING.there() else None
+
+
+def computes_at_trace() -> bool:
+    """Whether this thread computes what it can while it traces (`ensure_compile_time_eval`)."""
+    return bool(jax.config.values.get(_COMPUTES))  # pyright: ignore[reportUnknownMemberType]
 
 
 def without_dead(jaxpr: Any) -> Any:
@@ -255,7 +271,7 @@ def _anew(original: Any, uncached: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         memory = _thread.memory
         # Code that executes during the trace, without being staged, uses the cache as usual.
-        if memory is None or (memory and not _is_staging()):
+        if memory is None or (memory and _thread.computes and not _is_staging()):
             return original(*args, **kwargs)
         key = (id(original), args, tuple(kwargs.items()), TRACE_CONTEXT.get()())
         if (found := memory.get(key)) is not None:
@@ -314,7 +330,7 @@ def _converted_anew(original: Any) -> Any:
 def _unheard(earlier: Any) -> Any:
     def on_test_event(name: str, *args: Any) -> None:
         memory = _thread.memory
-        if memory is None or not (_is_staging() or memory.get(None)):
+        if memory is None or (_thread.computes and not (_is_staging() or memory.get(None))):
             earlier(name, *args)
         elif memory.get(None):
             memory[None] = False

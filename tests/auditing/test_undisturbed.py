@@ -35,6 +35,7 @@ import pytest
 
 import retrace
 from retrace.auditing import comparison, time_limit
+from retrace.jax_internals.names_hooks import DURATION_LISTENERS, EVENT_LISTENERS
 from tests.auditing import writing
 
 pytestmark = pytest.mark.drawn
@@ -512,6 +513,46 @@ def test_what_kept_a_function_that_was_withheld_has_it_afterwards(tmp_path: Path
         (tmp_path / "file").write_text("all")
         truncate(tmp_path / "file", 1)
         assert (tmp_path / "file").read_text() == "a"
+
+
+def test_what_computes_at_its_trace_is_not_compiled_by_an_audit() -> None:
+    events: list[str] = []
+    it = types.SimpleNamespace(computes=False, context=random.choice)
+    listener: Any = lambda event, *_, **__: events.append(event)
+
+    def later(audits: int) -> list[str]:
+        """The events of a later call, which computes for the first time."""
+        jax.clear_caches()
+        it.computes = False
+
+        @jax.jit
+        def f(x: Any) -> Any:
+            if it.computes:
+                # As a library would enter it.
+                with it.context([jax.ensure_compile_time_eval])():
+                    return x * jnp.arange(7).sum()
+            return x * 2
+
+        wider = jnp.ones(4)
+        with retrace.recording():
+            f(x)
+            it.computes = True
+            events.clear()
+            for _ in range(audits):
+                (told,) = retrace.audit()
+                assert told.verdict == "perhaps"
+                assert "it calls `jax.ensure_compile_time_eval`" in told.reason
+            assert events == []
+            f(wider)
+        return [*events]
+
+    jax.monitoring.register_event_listener(listener)
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        assert later(audits=2) == later(audits=0) != []
+    finally:
+        EVENT_LISTENERS.look().remove(listener)
+        DURATION_LISTENERS.look().remove(listener)
 
 
 def test_limits_on_traces_count_as_before() -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 FUNCTIONS: list[Callable[[Any], Any]] = []
@@ -521,6 +522,23 @@ def by_a_default_that_is_an_iterator(x: Any, of: Any = numbers) -> Any:
 @writing
 def by_an_object_named_otherwise(x: Any) -> Any:
     return drawing(x)
+
+
+@writing
+def by_computing_at_its_trace(x: Any) -> Any:
+    with jax.ensure_compile_time_eval():
+        return x * jnp.arange(7).sum()
+
+
+@writing
+def by_computing_at_its_trace_in_a_library(x: Any) -> Any:
+    with random.choice([jax.ensure_compile_time_eval])():
+        return x * jnp.arange(8).sum()
+
+
+@writing
+def by_compiling(x: Any) -> Any:
+    return x * random.choice([jax.jit])(lambda: 2.0).lower().compile()()
 
 
 Make = Callable[[], tuple[Any, Callable[[], int]]]
