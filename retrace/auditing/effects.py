@@ -105,8 +105,8 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
                 classes = [None, *values(of, function, receiver)]
                 if found := _effect(method, classes[-1] if type(value) is classmethod else None):
                     return found
-    for function, receiver in _called_by_python(functions):
-        if found := _effect(function, receiver, creates=derives(kind_of(receiver), type)):
+    for function, receiver, creates in _called_by_python(functions):
+        if found := _effect(function, receiver, creates=creates):
             return found
     return None
 
@@ -131,25 +131,28 @@ def _of_class(value: Any) -> FunctionType | None:
     return function if owner(function.__code__.co_filename) is Owner.USER else None
 
 
-def _called_by_python(functions: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+def _called_by_python(functions: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, bool]]:
     """The methods of the user's classes by which objects are created, and a `with` is entered.
 
-    Each with the object, or with the class of which one is created.
+    Each with the object or class, and whether it is called with a new object of that class.
     """
     seen: set[int] = set()
     for function, receiver in functions:
         for _, value in outside_values(function, receiver):
-            is_class = derives(kind_of(value), type)
-            kind = value if is_class else kind_of(value)
-            for name in _CREATING + _ENTERING if is_class else _ENTERING:
-                method = defined(kind, name)
+            kind = kind_of(value)
+            found = [(kind, name, False) for name in _ENTERING]
+            if derives(kind, type):
+                found = [(value, name, True) for name in _CREATING + _ENTERING]
+                found.append((kind, "__call__", False))  # of its metaclass
+            for of, name, creates in found:
+                method = defined(of, name)
                 if (
                     type(method) is FunctionType
                     and id(method) not in seen
                     and owner(method.__code__.co_filename) is Owner.USER
                 ):
                     seen.add(id(method))
-                    yield method, value
+                    yield method, value, creates
 
 
 def kept_by(functions: tuple[tuple[Any, Any], ...]) -> str | None:

@@ -36,6 +36,8 @@ _MODULES: dict[str, frozenset[str] | None] = {
             *("seterr", "seterrcall", "set_printoptions"),
         )
     ),
+    "builtins": frozenset(("exec", "eval")),
+    "importlib": frozenset(("reload",)),
     "gc": frozenset(("enable", "disable", "freeze", "set_threshold")),
     "sys": frozenset(
         (
@@ -53,13 +55,13 @@ _MODULES: dict[str, frozenset[str] | None] = {
     ),
     "io": frozenset(("FileIO",)),
     "pdb": frozenset(("set_trace",)),
-    **dict.fromkeys(("atexit", "signal", "faulthandler", "tempfile", "dbm", "shelve")),
+    **dict.fromkeys(("atexit", "signal", "faulthandler", "tempfile", "dbm", "shelve", "runpy")),
     **dict.fromkeys(("subprocess", "shutil", "socket", "smtplib", "sqlite3", "ftplib")),
     **dict.fromkeys(("urllib", "http", "requests", "httpx", "aiohttp", "multiprocessing")),
     **dict.fromkeys(("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim")),
     **dict.fromkeys(("tensorboardX", "tensorboard", "clu", "loguru", "tqdm")),
 }
-"""Functions and classes by package; None means all of it."""
+"""Functions and classes by package; None means all of it. What a text does is not known."""
 _OF_JAX = ("Config.update", "ensure_compile_time_eval")
 """Functions of JAX, which is not listed above: what is computed at a trace is compiled first."""
 _ASKING = frozenset(("breakpoint", "input"))

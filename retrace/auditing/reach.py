@@ -177,7 +177,7 @@ class Reach:
             self._waiting.extend(
                 (str(own(base, "__name__")), base) for base in own(value, "__mro__")[1:-1]
             )
-        if not is_class and _is_users(kind):
+        if _is_users(kind):  # a metaclass, of a class
             self._visit(str(own(kind, "__name__")), kind)
         if is_class and _is_users(value):
             # Python itself calls some: to enter a `with`, to format, to look up what is missing.

@@ -94,7 +94,7 @@ folder = Path()
 def state() -> str:
     files = [(p.name, p.is_dir() or p.read_bytes()) for p in sorted(folder.iterdir())]
     objects = (counter.calls, Made.number, stream.at, behind.calls, frozen, rows.held, holder)
-    counts = number_of_traces, Registry.count, repr(numbers)
+    counts = number_of_traces, Registry.count, Counting.made, repr(numbers)
     return str((kept, order, buffer, packed, objects, counts, files))
 
 
@@ -524,6 +524,36 @@ def by_an_object_named_otherwise(x: Any) -> Any:
     return drawing(x)
 
 
+class Counting(type):
+    """Counts the objects of its classes."""
+
+    made = 0
+
+    def __call__(cls, *given: Any) -> Any:
+        Counting.made += 1
+        return super().__call__(*given)
+
+
+class Counted(metaclass=Counting): ...
+
+
+@writing
+def by_a_metaclass(x: Any) -> Any:
+    Counted()
+    return x
+
+
+@writing
+def by_a_text(x: Any) -> Any:
+    exec("kept['n'] += 1")
+    return x
+
+
+@writing
+def by_a_text_with_a_result(x: Any) -> Any:
+    return x * (eval("order.append(9)") or 2)
+
+
 @writing
 def by_computing_at_its_trace(x: Any) -> Any:
     with jax.ensure_compile_time_eval():
@@ -672,6 +702,20 @@ def by_what_python_calls() -> Any:
 
     scale = Scale()
     return lambda x: x * float(f"{scale}"), lambda: len(seen)
+
+
+@unseen
+def by_the_class_of_a_class() -> Any:
+    class Rated(type):
+        seen = 0
+
+        def __getattr__(cls, name: str) -> float:
+            Rated.seen += 1
+            return 2.0
+
+    class Model(metaclass=Rated): ...
+
+    return lambda x: x * Model.rate, lambda: Rated.seen
 
 
 @unseen
