@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 from collections import deque
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from random import Random
 from types import (
     BuiltinMethodType,
@@ -103,7 +103,7 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
             if (method := _of_class(value)) is not None:
                 of = place._replace(steps=place.steps[:-1])
                 classes = [None, *values(of, function, receiver)]
-                if found := _effect(method, classes[-1] if type(value) is classmethod else None):
+                if found := _effect(method, None if type(value) is staticmethod else classes[-1]):
                     return found
     for function, receiver, creates in _called_by_python(functions):
         if found := _effect(function, receiver, creates=creates):
@@ -124,8 +124,9 @@ def _effect(function: FunctionType, receiver: Any, *, creates: bool = False) -> 
 
 
 def _of_class(value: Any) -> FunctionType | None:
-    """The function of a class method or static method of the user's."""
+    """The function of a class or static method, or of a property that is yet to be computed."""
     function = value.__func__ if type(value) in (classmethod, staticmethod) else None
+    function = value.func if type(value) is cached_property else function
     if type(function) is not FunctionType:
         return None
     return function if owner(function.__code__.co_filename) is Owner.USER else None

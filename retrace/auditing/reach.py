@@ -26,6 +26,7 @@ from retrace.auditing.effects import outside_values
 from retrace.auditing.iterators import defaults
 from retrace.capture.objects import (
     attributes_of,
+    defined,
     derives,
     fields,
     kind_of,
@@ -249,10 +250,15 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _methods(kind: type) -> Iterator[FunctionType]:
     """The functions that a class defines, those of its properties included."""
     for value in list(own(kind, "__dict__").values()):
-        if type(value) is property:
+        of = kind_of(value)
+        if derives(of, property):
             held = [value.fget, value.fset, value.fdel]
+        elif derives(of, staticmethod, classmethod):
+            held = [value.__func__]
+        elif of is not FunctionType and defined(of, "__get__") is not None:
+            held = list(attributes_of(value).values())  # `cached_property`, `partialmethod`
         else:
-            held = [value.__func__ if type(value) in (staticmethod, classmethod) else value]
+            held = [value]
         yield from (one for one in held if type(one) is FunctionType)
 
 

@@ -207,6 +207,28 @@ def test_a_cache_that_was_emptied_is_empty_afterwards() -> None:
         np.testing.assert_array_equal(jitted(jnp.ones(2)), [100.0, 100.0])
 
 
+def test_a_kept_property_that_writes_is_not_computed_by_an_audit() -> None:
+    made: list[int] = []
+
+    class Model:
+        @functools.cached_property
+        def rate(self) -> float:
+            made.append(1)
+            return 2.0
+
+    model = Model()
+    with retrace.recording():
+        jitted = jax.jit(lambda x: x * model.rate)
+        jitted(x)
+        assert not retrace.audit()
+        del model.rate
+        for _ in range(2):
+            assert "it writes `made`" in str(retrace.audit())
+        assert made == [1]
+        assert "rate" not in vars(model)
+    assert model.rate and made == [1, 1]
+
+
 def test_what_a_trace_changed_is_not_changed_by_a_second_one() -> None:
     kept = {"n": 0}
 

@@ -719,6 +719,33 @@ def by_the_class_of_a_class() -> Any:
 
 
 @unseen
+def by_a_kept_property_of_a_new_object() -> Any:
+    seen: list[int] = []
+
+    class Model:
+        @functools.cached_property
+        def rate(self) -> float:
+            seen.append(1)
+            return 2.0
+
+    return lambda x: x * Model().rate, lambda: len(seen)
+
+
+@unseen
+def by_a_partial_method_of_a_new_object() -> Any:
+    seen: list[int] = []
+
+    def rated(_: object, rate: float) -> float:
+        seen.append(1)
+        return rate
+
+    class Model:
+        rate = functools.partialmethod(rated, 2.0)
+
+    return lambda x: x * Model().rate(), lambda: len(seen)
+
+
+@unseen
 def in_bytes() -> Any:
     seen = bytearray(1)
 
