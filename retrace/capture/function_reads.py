@@ -33,7 +33,7 @@ from retrace.capture.objects import (
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
 from retrace.capture.weak import ByObject
-from retrace.jax_internals.custom_rules import rules_of
+from retrace.jax_internals.custom_rules import rules_of, takes_static
 from retrace.jax_internals.listed import is_listed
 from retrace.model import Value
 
@@ -51,6 +51,8 @@ _MAX_BYTES = 64 * 1024
 
 _SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _MISSING = object()
+_STATIC_RULE = Value("custom_vjp", "nondiff_argnums", None, True)
+"""Recorded of a function whose rules take no array for some arguments."""
 
 
 Read: TypeAlias = tuple[str, Value]
@@ -234,7 +236,9 @@ class _Walk:
             return
         if kind is ModuleType or (chain.source == "self" and not taken):
             return
-        for rule in map(_function, rules_of(value)):
+        if (rules := list(rules_of(value))) and takes_static(value):
+            self._last[path] = _STATIC_RULE
+        for rule in map(_function, rules):
             if rule is not None:
                 yield _Visit(rule, _MISSING, path)
         if (function := _function(value)) is not None:

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from retrace.jax_internals.listed import is_listed
-from retrace.jax_internals.names_values import HOST_ARRAYS, RULE_PARTS, TRACER
+from retrace.jax_internals.names_values import HOST_ARRAYS, NONDIFF, RULE_PARTS, TRACER
 
 _FOLDER = os.path.dirname(jax.__file__) + os.sep
 _MAX_DEPTH = 32
@@ -205,6 +205,11 @@ def rules_of(value: Any) -> Iterator[Any]:
             for cell in rule.__closure__ or ():  # of `defjvps`, which makes one rule of several
                 with contextlib.suppress(ValueError):
                     yield from cell.cell_contents if type(cell.cell_contents) is tuple else ()
+
+
+def takes_static(value: Any) -> bool:
+    """Whether rules take an argument that must not be an array (`nondiff_argnums`)."""
+    return bool(_stored(value, type(value), NONDIFF.name))
 
 
 def _ignore(_: object) -> None: ...

@@ -92,6 +92,12 @@ RULE_PARTS = {
     },
 }
 """Where JAX's wrappers keep the wrapped functions and their bound arguments."""
+NONDIFF = field(
+    "jax._src.custom_derivatives.custom_vjp",
+    "nondiff_argnums",
+    None,
+    said="Advice to pass a number does not tell that a custom rule takes no array for it.",
+)
 
 # Arguments.
 SYMBOL = later("jax._src.export.shape_poly", "_DimExpr", losses.ARGUMENTS)

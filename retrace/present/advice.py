@@ -57,12 +57,20 @@ def _made_by(makers: tuple[str, ...]) -> str:
     if not makers:
         return ""
     parts = [one.partition(".<locals>.")[0].partition(":") for one in makers]
-    who = listed([f"`{name}` of {package}" for package, _, name in parts])
-    get = "get" if len(makers) > 1 else "gets"
-    return (
-        f"; {who} {get} it: a comparison in Python there raises, and what Python computes there "
-        "may differ in its last bits"
-    )
+    text = ""
+    if libraries := [f"`{name}` of {package}" for package, _, name in parts if package]:
+        get = "get" if len(libraries) > 1 else "gets"
+        text += (
+            f"; {listed(libraries)} {get} it: a comparison in Python there raises, and what "
+            "Python computes there may differ in its last bits"
+        )
+    if rules := [quoted(name) for package, _, name in parts if not package]:
+        own = "their" if len(rules) > 1 else "its"
+        text += (
+            f"; if {listed(rules)} gets it for one of {own} `nondiff_argnums`, make it an "
+            "ordinary argument there: an array raises"
+        )
+    return text
 
 
 def _injected(advice: Advice) -> str:

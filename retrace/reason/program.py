@@ -180,6 +180,12 @@ class Comparison:
         found = self.listings()
         return () if found is None else makers(*found, self._listings)
 
+    @property
+    def static_rules(self) -> tuple[str, ...]:
+        """Functions with a custom rule that takes no array for some arguments."""
+        reads = self._misses[1].function.reads
+        return tuple([name for name, value in reads if value.type == "custom_vjp"])
+
     @cached_property
     def draws(self) -> bool:
         """Whether the program draws random numbers, which depend on how many it draws."""

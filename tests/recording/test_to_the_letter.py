@@ -911,6 +911,28 @@ def test_what_a_library_computes_with_is_passed_only_on_a_question(judge_all: Ju
         jax.jit(rate)(np.int32(3), 10)
 
 
+def test_a_rule_that_takes_no_array_is_asked_about(judge_all: JudgeAll) -> None:
+    clipped: Any = jax.custom_vjp(lambda x, most: x, nondiff_argnums=(1,))
+
+    def back(most: float, _: None, g: Any) -> tuple[Any]:
+        return (jnp.clip(g, -most, most),)
+
+    clipped.defvjp(lambda x, most: (x, None), back)
+
+    def slope(x: Any, most: float) -> Any:
+        return jax.grad(lambda x: (clipped(x, most) ** 2).sum())(x)
+
+    x = np.arange(4, dtype=np.float32)
+    kept = jax.jit(slope, static_argnums=1)
+    _, verdicts = judge_all(lambda: [kept(x, most) for most in (0.5, 1.0, 2.0)])
+    fixes = [one.fix for one in _of(verdicts, "slope") if one.nearest]
+    assert [(type(fix), fix and fix.sure) for fix in fixes] == [(ToArgument, "ask")] * 2
+    assert fixes[0] is not None
+    assert "`clipped`" in advised(fixes[0])
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        jax.jit(slope)(x, 0.5)
+
+
 def test_numbers_of_two_types_in_tuples_are_told_to_be_of_one(judge_all: JudgeAll) -> None:
     def line(x: Any, w: Any) -> Any:
         return x * w[0] + w[1]

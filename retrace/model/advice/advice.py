@@ -64,7 +64,8 @@ class Advice(Record):
     would keep the first."""
 
     makers: tuple[str, ...] = ()
-    """Functions of installed packages, as `package:name`, that put a number into the program."""
+    """Functions of installed packages, as `package:name`, that put a number into the program, and
+    functions with `nondiff_argnums`, as `:name`, that it may be given to."""
     promotes: bool = False
     """Whether what an optimizer's state is to hold in float32 meets arrays of 16 bits."""
     scheduled: tuple[str, ...] = ()
