@@ -19,6 +19,7 @@ from retrace.auditing.changed_reads import changed_in_place, is_same, is_written
 from retrace.auditing.comparison import compared
 from retrace.auditing.each_time import changing
 from retrace.auditing.effects import Effect, effect
+from retrace.auditing.handed_on import uses
 from retrace.auditing.modes import set_around
 from retrace.auditing.neutral import drawn_from, put_back, undisturbed
 from retrace.auditing.own_values import of_context, of_thread
@@ -29,7 +30,6 @@ from retrace.auditing.reading import read_at
 from retrace.auditing.reading import reads as is_read
 from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
-from retrace.auditing.uses import uses
 from retrace.auditing.weighing import is_current, is_worse
 from retrace.auditing.withheld import ActsError, withheld
 from retrace.capture.contexts import differs
