@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
-from retrace.model import Reading, Value
+from retrace.model import JSON, Reading, Value
+
+_TYPE = "$type"
 
 
 def changed_in_place(reads: tuple[Reading, ...]) -> frozenset[str]:
@@ -17,6 +20,28 @@ def changed_in_place(reads: tuple[Reading, ...]) -> frozenset[str]:
     return frozenset(
         [str(cast(dict[str, object], data).get("content")) for data in held if type(data) is dict]
     )
+
+
+def changed_parts(read: Reading) -> list[str]:
+    """The names of what has changed in a value: `config.rate` of `config`."""
+    old, new = read.old, read.new
+    if new is None or old.type != new.type:
+        return [read.name]
+    return list(_parts(read.name, old.data, new.data)) or [read.name]
+
+
+def _parts(name: str, old: JSON, new: JSON) -> Iterator[str]:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        yield name
+        return
+    before, after = cast(dict[str, JSON], old), cast(dict[str, JSON], new)
+    if before.get(_TYPE) != after.get(_TYPE):
+        yield name
+        return
+    for key in before | after:
+        # `repr`, since 1 == 1.0 == True.
+        if (key in before) != (key in after) or repr(before.get(key)) != repr(after.get(key)):
+            yield from _parts(f"{name}.{key}", before.get(key), after.get(key))
 
 
 def matters(reads: tuple[Reading, ...]) -> bool:

@@ -257,8 +257,11 @@ def _written_by(
     if callee.source == "builtin":
         if callee.name == "next" and outside:
             yield outside[0], _ADVANCED
-        elif callee.name in _WRITING_BUILTINS and outside:
-            yield outside[0].step(*texts[:1]), None
+        elif callee.name in _WRITING_BUILTINS:
+            into, named = (*call.arguments, None, None)[:2]
+            if into is not None and into.is_outside:
+                literal = named is not None and named.source == "constant" and named.name
+                yield (into.step(literal) if literal else into), None
         elif acts(None, callee.name, texts, unclear=_is_unclear(call)):
             yield callee, _OUTWARD
         return

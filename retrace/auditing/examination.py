@@ -221,7 +221,7 @@ class Examination:
             found = untraced(Reason.RAISES, str(error))
         finally:
             self._left -= perf_counter() - began
-        found = _unless_mode(found, functions)
+        found = _unless_mode(found, functions, given)
         if not (changed := reach.changed(found.disturbed)):
             return found
         # Seen only now, so that the next audit does not repeat it.
@@ -333,14 +333,16 @@ def _is_read_in_part(name: str, now: dict[str, Value]) -> bool:
     return any(one.startswith((f"{name}.", f"{name}[")) for one in now)
 
 
-def _unless_mode(found: Checked, functions: list[tuple[Any, Any]]) -> Checked:
+def _unless_mode(
+    found: Checked, functions: list[tuple[Any, Any]], given: list[tuple[str, Any]]
+) -> Checked:
     """What was found, unless all that changed is set around the calls of a function."""
     if found.outcome is not Outcome.OTHER and found.reason is not Reason.RAISES:
         return found
-    mode = asked(set_around, functions, [one.name for one in found.reads if not one.written])
-    if mode is None:
+    if (mode := asked(set_around, functions, found.reads, given)) is None:
         return found
-    return Checked(found.miss, Outcome.UNTRACED, (), Reason.CONTEXT, mode)
+    reads = () if mode.is_known else found.reads
+    return Checked(found.miss, Outcome.UNTRACED, reads, Reason.CONTEXT, mode.name)
 
 
 def _read_late(

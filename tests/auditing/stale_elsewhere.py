@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import configparser
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -605,5 +606,29 @@ def what_a_helper_appends() -> Iterator[Any]:
         return log[0]
 
     f = jax.jit(lambda x: x * tracked(it.rate))
+    yield lambda: f(x)
+    it.rate = 2.0
+
+
+class Overridden:
+    """Its own attributes may be set around calls; those of other objects are not."""
+
+    def __init__(self) -> None:
+        self.rate = 1.0
+
+    @contextlib.contextmanager
+    def override(self, name: str, value: float) -> Iterator[None]:
+        before = getattr(self, name)
+        setattr(self, name, value)
+        try:
+            yield
+        finally:
+            setattr(self, name, before)
+
+
+@stale
+def an_attribute_beside_an_object_that_is_overridden() -> Iterator[Any]:
+    it, settings = held(rate=1.0), Overridden()
+    f = jax.jit(lambda x: x * it.rate * settings.rate)
     yield lambda: f(x)
     it.rate = 2.0

@@ -25,7 +25,7 @@ from retrace.jax_internals.names_hooks import (
     TRACE,
     TRACE_BEFORE,
 )
-from tests.auditing import harmless, stale, stale_around, stale_elsewhere
+from tests.auditing import harmless, harmless_around, stale, stale_around, stale_elsewhere
 from tests.auditing.stale import Program
 
 pytestmark = pytest.mark.drawn
@@ -114,7 +114,8 @@ def test_hard_cases_are_proved_too() -> None:
 
 
 def test_programs_that_only_look_outdated_are_not_reported() -> None:
-    ran = run(harmless.PROGRAMS)
+    programs = harmless.PROGRAMS + harmless_around.PROGRAMS
+    ran = run(programs)
     wrong = {
         name: verdicts
         for name, verdicts in ran.verdicts.items()
