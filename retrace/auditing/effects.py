@@ -27,6 +27,7 @@ from retrace.auditing.outward import acts, acts_by_name
 from retrace.auditing.places import values
 from retrace.auditing.reading import codes
 from retrace.auditing.stack import Call, Place, called, walk
+from retrace.auditing.uses import entered, used
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.objects import attributes_of, defined, derives, kind_of, package
 from retrace.capture.place import Owner, owner
@@ -97,7 +98,7 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
     for function, receiver in functions:
         if (found := _effect(function, receiver)) is not None:
             return found
-        for place, value in (*defaults(function), *outside_values(function, receiver)):
+        for place, value in (*defaults(function), *used(function, receiver)):
             if is_iterator(value) or advances(value):
                 return Effect(str(place))  # reading an iterator or a file advances it
             if (method := _of_class(value)) is not None:
@@ -139,21 +140,24 @@ def _called_by_python(functions: list[tuple[Any, Any]]) -> Iterator[tuple[Any, A
     """
     seen: set[int] = set()
     for function, receiver in functions:
-        for _, value in outside_values(function, receiver):
-            kind = kind_of(value)
-            found = [(kind, name, False) for name in _ENTERING]
-            if derives(kind, type):
-                found = [(value, name, True) for name in _CREATING + _ENTERING]
-                found.append((kind, "__call__", False))  # of its metaclass
-            for of, name, creates in found:
-                method = defined(of, name)
-                if (
-                    type(method) is FunctionType
-                    and id(method) not in seen
-                    and owner(method.__code__.co_filename) is Owner.USER
-                ):
-                    seen.add(id(method))
-                    yield method, value, creates
+        found: list[tuple[Any, Any, str, bool]] = []
+        for _, value in used(function, receiver):
+            if derives(kind := kind_of(value), type):
+                found += [(value, value, name, True) for name in _CREATING]
+                found.append((value, kind, "__call__", False))  # of its metaclass
+        for value in entered(function, receiver):
+            is_class = derives(kind := kind_of(value), type)
+            of = value if is_class else kind
+            found += [(value, of, name, is_class) for name in _ENTERING]
+        for value, of, name, creates in found:
+            method = defined(of, name)
+            if (
+                type(method) is FunctionType
+                and id(method) not in seen
+                and owner(method.__code__.co_filename) is Owner.USER
+            ):
+                seen.add(id(method))
+                yield method, value, creates
 
 
 def kept_by(functions: tuple[tuple[Any, Any], ...]) -> str | None:

@@ -122,6 +122,47 @@ def an_attribute_of_a_class_by_any_name() -> Iterator[Any]:
 
 
 @harmless
+def attributes_of_what_is_entered() -> Iterator[Any]:
+    settings = Entered()
+    f = jax.jit(lambda x: x * settings.eps)
+
+    def call() -> Any:
+        with settings(eps=3.0):
+            return f(x)
+
+    yield call
+
+
+class DefaultDtype:
+    current: Any = jnp.float32
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def __enter__(self) -> None:
+        self.before, DefaultDtype.current = DefaultDtype.current, self.dtype
+
+    def __exit__(self, *_: object) -> None:
+        DefaultDtype.current = self.before
+
+
+def _of_the_default(x: Any) -> Any:
+    with jax.named_scope("cast"):
+        return x.astype(DefaultDtype.current)
+
+
+@harmless
+def an_attribute_of_a_class_that_is_entered() -> Iterator[Any]:
+    f = jax.jit(_of_the_default)
+
+    def call() -> Any:
+        with DefaultDtype(jnp.float16):
+            return f(x)
+
+    yield call
+
+
+@harmless
 def an_attribute_of_what_an_object_holds() -> Iterator[Any]:
     model = types.SimpleNamespace(settings=Settings())
     f = jax.jit(lambda x: x * model.settings.eps)
