@@ -190,7 +190,7 @@ def called(
         keywords = tuple(names.name.split(","))
     first, second = stack[-given - 2], stack[-given - 1]
     arguments = stack[len(stack) - given : len(stack) - has_names]
-    if first is not None and second is not None and first.steps[:-1] == second.steps:
+    if first is not None and first.steps and first._replace(steps=first.steps[:-1]) == second:
         return Call(first, second, arguments, keywords)
     # A null is next to the callee: below it until Python 3.12, above it since.
     return Call(first if first is not None else second, None, arguments, keywords)

@@ -49,6 +49,8 @@ _MAX_INTEGER_BITS = 64
 _MAX_BYTES = 64 * 1024
 """Maximum size of a numpy array whose content is hashed; larger ones are identified by object."""
 
+_ABOUT = frozenset(("__name__", "__qualname__", "__module__", "__doc__", "__code__"))
+"""What is read of a function without calling it."""
 _SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _MISSING = object()
 _STATIC_RULE = Value("custom_vjp", "nondiff_argnums", None, True)
@@ -205,13 +207,14 @@ class _Walk:
         return f"{dict.get(function.__globals__, '__name__')}.{name}"
 
     def _follow(self, value: Any, path: str, chain: Chain, is_own: bool) -> Iterator[_Visit]:
-        taken = 0
+        taken, is_used = 0, not chain.looked
         for step in chain.steps:
             inner = _step(value, step)
             if inner is _MISSING:
                 if (getter := _getter(value, step)) is not None:
                     yield _Visit(getter, value, path)
                     return
+                is_used = is_used and step not in _ABOUT
                 break
             taken += 1
             if (
@@ -220,7 +223,8 @@ class _Walk:
                 and not _is_namespace(value)
                 and attributes_of(value).get(step) is not inner
             ):
-                yield _Visit(inner, value, path)
+                if is_used:
+                    yield _Visit(inner, value, path)
                 return
             if (
                 derives(kind_of(value), type)
@@ -236,15 +240,14 @@ class _Walk:
             return
         if kind is ModuleType or (chain.source == "self" and not taken):
             return
-        if (rules := list(rules_of(value))) and takes_static(value):
-            self._last[path] = _STATIC_RULE
-        for rule in map(_function, rules):
-            if rule is not None:
-                yield _Visit(rule, _MISSING, path)
-        if (function := _function(value)) is not None:
-            yield _Visit(function, _MISSING, path)
-            if function.__name__ == path.rpartition(".")[2]:
-                return  # under the name of its `def`, it is rarely replaced
+        function = _function(value)
+        if is_used:
+            if (rules := list(rules_of(value))) and takes_static(value):
+                self._last[path] = _STATIC_RULE
+            running = (*map(_function, rules), function)
+            yield from [_Visit(one, _MISSING, path) for one in running if one is not None]
+        if function is not None and function.__name__ == path.rpartition(".")[2]:
+            return  # under the name of its `def`, it is rarely replaced
         self._take(path, value, last=chain.written)
 
     def _take(self, path: str, value: Any, *, last: bool) -> None:

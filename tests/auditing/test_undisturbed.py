@@ -117,6 +117,56 @@ def test_side_effects_are_not_repeated() -> None:
     assert (done, list(numbers), holder.calls) == (["appended"], [2.0, 3.0], 1)
 
 
+def test_a_function_that_is_only_looked_at_writes_nothing() -> None:
+    calls: list[int] = []
+
+    def count(x: Any) -> Any:
+        return noted(x)
+
+    def noted(x: Any) -> Any:
+        calls.append(1)
+        return x
+
+    counted: Any = count
+    jitted: Any = jax.jit(count)
+    table = {"counted": counted}
+
+    def apply(function: Any, x: Any) -> Any:
+        return function(x)
+
+    looking = (
+        lambda x: x * 2 if callable(counted) else x,
+        lambda x: x * 2 if isinstance(jitted, types.FunctionType) else x + 1,
+        lambda x: x * 2 if hasattr(jitted, "lower") else x,
+        lambda x: x * 2 if counted is not None else x,
+        lambda x: x * 2 if jitted is counted else x + 1,
+        lambda x: x * 2 if counted == jitted else x + 1,
+        lambda x: x * 2 if counted else x,
+        lambda x: x * 2 if counted.__name__ == "count" else x,
+        lambda x: x * 2 if not jitted else x,
+    )
+    using = (
+        lambda x: apply(counted, x),
+        lambda x: (counted or jitted)(x),
+        lambda x: (counted if x.ndim else jitted)(x),
+        lambda x: counted(x) if counted is not None else x,
+        lambda x: table["counted"](x),
+        lambda x: x if callable(jitted(x)) else x + 1,
+        lambda x: x if isinstance(counted(x), jax.Array) else x + 1,
+        lambda x: jitted.__wrapped__(x),
+        lambda x: jax.vmap(counted)(x),
+    )
+    with retrace.recording():
+        for function in looking:
+            jax.jit(function)(x)
+        assert not [str(one.line) for one in retrace.audit()]
+        for function in using:
+            jax.jit(function)(x)
+        told = retrace.audit()
+    lines = {function.__code__.co_firstlineno for function in using}
+    assert {one.line for one in told if "`calls`" in one.reason} >= lines, str(told)
+
+
 def test_side_effects_are_recognised_however_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
