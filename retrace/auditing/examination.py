@@ -32,6 +32,7 @@ from retrace.auditing.stack import Place
 from retrace.auditing.time_limit import RaisedError, TooSlowError, limited
 from retrace.auditing.weighing import is_current, is_worse
 from retrace.auditing.withheld import ActsError, withheld
+from retrace.capture.class_values import set_from_classes
 from retrace.capture.contexts import differs
 from retrace.capture.kept import KeptProgram, Static
 from retrace.capture.misses import Misses
@@ -148,7 +149,9 @@ class Examination:
 
     def _readings(self, program: KeptProgram, subject: Any) -> tuple[Reading, ...]:
         then = _values_of(program.function)
-        now = _values_of(self._misses.described_now(subject, program.static))
+        described, of_classes = self._misses.described_now(subject, program.static)
+        now = _values_of(described)
+        set_from_classes(then, now, of_classes)
         for one in program.static:
             if (changed := _changed_since(one)) is not None:
                 then[one.name], now[one.name] = one.value, changed

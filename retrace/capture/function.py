@@ -8,6 +8,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from retrace.capture.argument_packing import Packed
+from retrace.capture.class_values import ClassValues
 from retrace.capture.definition import Definitions
 from retrace.capture.function_reads import Reads
 from retrace.capture.held import all_cells, defaults
@@ -145,6 +146,18 @@ class Functions:
         if jax_name is None and _is_plain(function) and owner(definition.file) is not _JAX:
             self._plain.put(function.__code__, described._replace(reads=()))
         return described
+
+    def describe_now(
+        self, function: Any, static: Sequence[Static]
+    ) -> tuple[Function, ClassValues]:
+        """Describe a function as if it were traced now, with all that it reads."""
+        described = self.describe(function, jitted=True)
+        base = (found := unwrap(function)).base
+        if base is None or described.kind is Kind.OP:
+            return described, {}
+        receivers = found.receivers or _static_self(base, static)
+        reads, class_values = self._reads.every(base, *receivers)
+        return described._replace(reads=reads), class_values
 
     def packed(self, call: Packed, *, traced: bool) -> Function:
         """Describe the function of a call whose arguments a wrapper packed.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from retrace.capture.bytecode import Chain, Item, chains_of
+from retrace.capture.class_values import ClassValues, class_values
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.named import named_text
 from retrace.capture.objects import (
@@ -92,6 +93,19 @@ class Reads:
         for _ in self._visits(walk, function, *receivers):
             pass
         return walk.reads()
+
+    def every(
+        self, function: FunctionType, *receivers: Any
+    ) -> tuple[tuple[Read, ...], ClassValues]:
+        """All that it would read, without limits, to look for what it read at its trace.
+
+        Also what is not recorded because it is rarely replaced, and what another value may have
+        been replaced by: functions with the name of their `def`, properties and modules.
+        """
+        walk = _Walk(self._number, function, limited=False)
+        for _ in self._visits(walk, function, *receivers):
+            pass
+        return walk.reads(), walk.class_values
 
     def functions(self, function: FunctionType, *receivers: Any) -> list[tuple[Any, Any]]:
         """The user functions that run when a function does, including itself.
@@ -170,16 +184,21 @@ def _names_any(code: CodeType, names: dict[str, Any]) -> bool:
 class _Walk:
     """Takes the values that one function and its helpers read."""
 
-    def __init__(self, number: Callable[[object], int | None], base: FunctionType) -> None:
+    def __init__(
+        self, number: Callable[[object], int | None], base: FunctionType, *, limited: bool = True
+    ) -> None:
         self._number = number
+        self._is_limited = limited
         self._base = base
         self._found: dict[str, Value] = {}
         self._last: dict[str, Value] = {}
         """Recorded only if there is room, since these values rarely change."""
         self._containers = 0
+        self.class_values: ClassValues = {}  # only without limits
 
     def reads(self) -> tuple[Read, ...]:
-        return tuple((self._found | self._last).items())[:_MAX_VALUES]
+        found = tuple((self._found | self._last).items())
+        return found[:_MAX_VALUES] if self._is_limited else found
 
     def visit(self, visit: _Visit, chains: tuple[Chain, ...]) -> Iterator[_Visit]:
         """Take the values that one function reads, and yield the functions that it names."""
@@ -212,6 +231,7 @@ class _Walk:
             inner = _step(value, step)
             if inner is _MISSING:
                 if (getter := _getter(value, step)) is not None:
+                    self._take_too(f"{path}.{step}", getter)
                     yield _Visit(getter, value, path)
                     return
                 is_used = is_used and step not in _ABOUT
@@ -223,6 +243,7 @@ class _Walk:
                 and not _is_namespace(value)
                 and attributes_of(value).get(step) is not inner
             ):
+                self._take_too(f"{path}.{step}", inner)
                 if is_used:
                     yield _Visit(inner, value, path)
                 return
@@ -234,11 +255,13 @@ class _Walk:
             value = inner
             path += f"[{step.key!r}]" if isinstance(step, Item) else f".{step}"
         kind = type(value)
+        is_held = chain.source == "cell" and is_own and not taken  # which is in its closure
         if is_listed(kind, _SCALARS):
-            if taken or chain.source != "cell" or not is_own:  # which is in its closure
+            if not is_held:
                 self._take(path, value, last=chain.written)
             return
         if kind is ModuleType or (chain.source == "self" and not taken):
+            self._take_too(path, value, unless=is_held)
             return
         function = _function(value)
         if is_used:
@@ -247,11 +270,18 @@ class _Walk:
             running = (*map(_function, rules), function)
             yield from [_Visit(one, _MISSING, path) for one in running if one is not None]
         if function is not None and function.__name__ == path.rpartition(".")[2]:
+            self._take_too(path, value, unless=is_held)
             return  # under the name of its `def`, it is rarely replaced
         self._take(path, value, last=chain.written)
 
+    def _take_too(self, path: str, value: Any, *, unless: bool = False) -> None:
+        """Take what is not recorded."""
+        if not (self._is_limited or unless):
+            self._take(path, value, last=True)
+
     def _take(self, path: str, value: Any, *, last: bool) -> None:
-        if path in self._found or path in self._last or len(self._found) >= _MAX_VALUES:
+        is_full = self._is_limited and len(self._found) >= _MAX_VALUES
+        if is_full or path in self._found or path in self._last:
             return
         kind = kind_of(value)
         if is_listed(kind, _SCALARS):
@@ -269,9 +299,11 @@ class _Walk:
             closed = kind is FunctionType and value.__closure__ and not _is_a_users(value)
             token = f"#{number}" if closed and (number := self._number(value)) else None
             taken = Value(type_name(kind), text, token, False)
-        elif self._containers < _MAX_CONTAINERS:
+        elif self._containers < _MAX_CONTAINERS or not self._is_limited:
             self._containers += 1
             taken = snapshot(value, _no_token, _MAX_DATA)
+            if not self._is_limited:
+                self.class_values[path] = class_values(kind)
         else:
             return
         (self._last if last else self._found)[path] = taken

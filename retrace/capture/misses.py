@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from retrace.capture import lock
 from retrace.capture.argument_packing import unpack
+from retrace.capture.class_values import ClassValues
 from retrace.capture.derived import program_leaves
 from retrace.capture.function import Functions
 from retrace.capture.journal import Journal
@@ -357,10 +358,11 @@ class Misses:
         """`jax.config.update` set an option."""
         self._settings.updated(option, frame)
 
-    def described_now(self, function: Any, static: Sequence[Static]) -> Function:
-        """Describe a function as if it were traced now, including what it reads."""
-        described = self._functions.describe(function, traced=True, jitted=True)
-        return self._functions.of_method(described, function, static)
+    def described_now(
+        self, function: Any, static: Sequence[Static]
+    ) -> tuple[Function, ClassValues]:
+        """Describe a function as if it were traced now, with all that it reads."""
+        return self._functions.describe_now(function, static)
 
     def config_now(self) -> tuple[tuple[str, Value], ...]:
         """The configuration of this thread, as it would be part of a key."""
