@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from retrace.capture.contexts import Contexts, contexts
+from retrace.capture.place import Owner, owner
+from retrace.capture.unwrapped import unwrap
 from retrace.jax_internals.retracing import Recipe
 from retrace.jax_internals.traces import Trace
 from retrace.model import Function, Key, Value
@@ -131,6 +133,11 @@ class Kept:
         fields: MissFields,
     ) -> None:
         """Note that a body of an eager operation is about to be traced."""
+        code = getattr(subject, "__code__", None)
+        if code is not None and owner(code.co_filename) is Owner.JAX:
+            # JAX drops its own function around the user's, as that of `lax.reduce`, at once.
+            found = unwrap(subject)
+            subject = subject if found.base is None or found.has_receiver else found.base
         self.begin(number, subject, function, Key(config=config), (), fields)
         self._of_body.add(number)
 

@@ -28,7 +28,7 @@ _UNCHECKED = {
     Reason.CALLS: "it calls `{detail}`, so it was not traced again (--audit-all does)",
     Reason.THREAD: "it reads `{detail}`, which is set per thread, and another thread traced it",
     Reason.CONTEXT: "it reads `{detail}`, which may differ where it is called",
-    Reason.GONE: "its arguments no longer exist",
+    Reason.GONE: "what JAX traced no longer exists",
     Reason.CONFIG: "it was traced under another `{detail}`",
     Reason.RAISES: "traced again, it raised {detail}",
     Reason.SLOW: "tracing it again took longer than the limit",

@@ -209,3 +209,27 @@ def test_bodies_outside_all_functions_are_told_by_their_names() -> None:
     assert stale.function == "_grown"
     assert [one["name"] for one in stale.reads] == ["RATES['k']"]
     assert gone and _gone(str(told)) >= gone  # a body stands for none of those
+
+
+def _summed(a: Any, b: Any) -> Any:
+    return a + b * RATES["k"]
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 9), reason="traced elsewhere before 0.9")
+def test_what_reductions_outside_all_functions_read_is_perhaps_out_of_date() -> None:
+    x = jax.numpy.arange(4.0)
+    operations: tuple[Any, ...] = (
+        lambda: jax.lax.reduce(x, 0.0, _summed, (0,)),
+        lambda: jax.lax.reduce_window(x, 0.0, _summed, (2,), (1,), "VALID"),
+        lambda: x.at[1].apply(_grown),
+    )
+    for operation in operations:
+        jax.clear_caches()
+        RATES["k"] = 2.0
+        with retrace.recording():
+            operation()
+            assert "perhaps" not in {one.verdict for one in retrace.audit()}
+            RATES["k"] = 3.0
+            (told,) = retrace.audit()
+        assert told.verdict == "perhaps", str(told)
+        assert [one["name"] for one in told.reads] == ["RATES['k']"]
