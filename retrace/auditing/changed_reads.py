@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from retrace.model import JSON, Reading, Value
+from retrace.capture.kept import Static
+from retrace.capture.snapshot import snapshot
+from retrace.model import JSON, Function, Reading, Value
 
 _TYPE = "$type"
 
@@ -70,3 +72,27 @@ def is_same(old: Value, new: Value) -> bool:
         new.text,
         repr(new.data),
     )
+
+
+def is_read_in_part(name: str, now: dict[str, Value]) -> bool:
+    """Whether something is not gone: an attribute that it has by now is read instead of it."""
+    return any(one.startswith((f"{name}.", f"{name}[")) for one in now)
+
+
+def changed_since(one: Static) -> Value | None:
+    """The new value of a static argument; None if it is unchanged or gone."""
+    if (given := one.object()) is None:
+        return None
+    now = snapshot(given, _no_token)
+    if repr(now.data) == repr(one.value.data):
+        return None
+    return one.value._replace(data=now.data, text=now.text)
+
+
+def _no_token(_: object) -> str | None:
+    return None
+
+
+def values_of(function: Function) -> dict[str, Value]:
+    """The values that a function holds and reads, by name."""
+    return dict((*function.closure, *function.defaults, *function.bound, *function.reads))

@@ -27,7 +27,7 @@ from retrace.auditing.outward import acts, acts_by_name
 from retrace.auditing.places import values
 from retrace.auditing.reading import codes
 from retrace.auditing.stack import Call, Place, called, walk
-from retrace.auditing.uses import entered, used
+from retrace.auditing.uses import called_by_python, used
 from retrace.capture.interpreter import BYTECODE, lacks
 from retrace.capture.objects import attributes_of, defined, derives, kind_of, package
 from retrace.capture.place import Owner, owner
@@ -51,8 +51,6 @@ _STORES = {
     "STORE_SLICE": 3,
 }
 """Instructions that write into an object, and the object's depth on the stack."""
-_CREATING = ("__new__", "__init__", "__post_init__")
-_ENTERING = ("__enter__", "__exit__")
 _WRITING_BUILTINS = frozenset(("setattr", "delattr"))
 _IN_PLACE = "in place"
 """Instead of a method name: an operator such as `+=`, which changes mutable objects."""
@@ -106,7 +104,7 @@ def effect(functions: list[tuple[Any, Any]]) -> Effect | None:
                 classes = [None, *values(of, function, receiver)]
                 if found := _effect(method, None if type(value) is staticmethod else classes[-1]):
                     return found
-    for function, receiver, creates in _called_by_python(functions):
+    for function, receiver, creates in called_by_python(functions):
         if found := _effect(function, receiver, creates=creates):
             return found
     return None
@@ -131,33 +129,6 @@ def _of_class(value: Any) -> FunctionType | None:
     if type(function) is not FunctionType:
         return None
     return function if owner(function.__code__.co_filename) is Owner.USER else None
-
-
-def _called_by_python(functions: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, bool]]:
-    """The methods of the user's classes by which objects are created, and a `with` is entered.
-
-    Each with the object or class, and whether it is called with a new object of that class.
-    """
-    seen: set[int] = set()
-    for function, receiver in functions:
-        found: list[tuple[Any, Any, str, bool]] = []
-        for _, value in used(function, receiver):
-            if derives(kind := kind_of(value), type):
-                found += [(value, value, name, True) for name in _CREATING]
-                found.append((value, kind, "__call__", False))  # of its metaclass
-        for value in entered(function, receiver):
-            is_class = derives(kind := kind_of(value), type)
-            of = value if is_class else kind
-            found += [(value, of, name, is_class) for name in _ENTERING]
-        for value, of, name, creates in found:
-            method = defined(of, name)
-            if (
-                type(method) is FunctionType
-                and id(method) not in seen
-                and owner(method.__code__.co_filename) is Owner.USER
-            ):
-                seen.add(id(method))
-                yield method, value, creates
 
 
 def kept_by(functions: tuple[tuple[Any, Any], ...]) -> str | None:

@@ -15,7 +15,15 @@ from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from retrace.auditing import library_contexts
-from retrace.auditing.changed_reads import changed_in_place, is_same, is_written, matters
+from retrace.auditing.changed_reads import (
+    changed_in_place,
+    changed_since,
+    is_read_in_part,
+    is_same,
+    is_written,
+    matters,
+    values_of,
+)
 from retrace.auditing.comparison import compared
 from retrace.auditing.each_time import changing
 from retrace.auditing.effects import Effect, effect
@@ -34,9 +42,8 @@ from retrace.auditing.weighing import is_current, is_worse
 from retrace.auditing.withheld import ActsError, withheld
 from retrace.capture.class_values import set_from_classes
 from retrace.capture.contexts import differs
-from retrace.capture.kept import KeptProgram, Static
+from retrace.capture.kept import KeptProgram
 from retrace.capture.misses import Misses
-from retrace.capture.snapshot import snapshot
 from retrace.failure import asked, contain, send
 from retrace.jax_internals import config, retracing
 from retrace.model import Audit, Checked, Function, Listing, Outcome, Reading, Reason, Value
@@ -148,17 +155,17 @@ class Examination:
         return asked(self._readings, program, subject) or ()
 
     def _readings(self, program: KeptProgram, subject: Any) -> tuple[Reading, ...]:
-        then = _values_of(program.function)
+        then = values_of(program.function)
         described, of_classes = self._misses.described_now(subject, program.static)
-        now = _values_of(described)
+        now = values_of(described)
         set_from_classes(then, now, of_classes)
         for one in program.static:
-            if (changed := _changed_since(one)) is not None:
+            if (changed := changed_since(one)) is not None:
                 then[one.name], now[one.name] = one.value, changed
         differ = [
             (name, old, now.get(name))
             for name, old in then.items()
-            if (not is_same(old, now[name]) if name in now else not _is_read_in_part(name, now))
+            if (not is_same(old, now[name]) if name in now else not is_read_in_part(name, now))
         ]
         if not differ:
             return ()
@@ -331,11 +338,6 @@ class Examination:
         return settings, None
 
 
-def _is_read_in_part(name: str, now: dict[str, Value]) -> bool:
-    """Whether something is not gone: an attribute that it has by now is read instead of it."""
-    return any(one.startswith((f"{name}.", f"{name}[")) for one in now)
-
-
 def _unless_mode(
     found: Checked, functions: list[tuple[Any, Any]], given: list[tuple[str, Any]]
 ) -> Checked:
@@ -365,20 +367,6 @@ def _read_late(
     return None
 
 
-def _changed_since(one: Static) -> Value | None:
-    """The new value of a static argument; None if it is unchanged or gone."""
-    if (given := one.object()) is None:
-        return None
-    now = snapshot(given, _no_token)
-    if repr(now.data) == repr(one.value.data):
-        return None
-    return one.value._replace(data=now.data, text=now.text)
-
-
-def _no_token(_: object) -> str | None:
-    return None
-
-
 def _is_plain(value: Value) -> bool:
     return value.exact and type(value.data) in (bool, int, float, str, type(None))
 
@@ -396,8 +384,3 @@ def _is_test(name: str, functions: list[tuple[Any, Any]]) -> bool:
         for function, receiver in functions
         for value in values(place, function, receiver)
     )
-
-
-def _values_of(function: Function) -> dict[str, Value]:
-    """The values that a function holds and reads, by name."""
-    return dict((*function.closure, *function.defaults, *function.bound, *function.reads))

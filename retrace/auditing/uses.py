@@ -26,6 +26,8 @@ _ASKING = tuple(map(id, (callable, isinstance, issubclass, hasattr, id, type)))
 """Functions that do."""
 _WITH = frozenset(("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"))
 _WITH_BY_NAME = frozenset(("enter_context", "enter_async_context", "__enter__", "__exit__"))
+_CREATING = ("__new__", "__init__", "__post_init__")
+_ENTERING = ("__enter__", "__exit__")
 _MAX_DEPTH = 3
 
 
@@ -156,3 +158,30 @@ def _enters_arguments(call: Call, function: FunctionType, receiver: Any) -> bool
 
 def _all_used(function: FunctionType, receiver: Any) -> list[Any]:
     return [value for _, value in used(function, receiver)]
+
+
+def called_by_python(functions: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, bool]]:
+    """The methods of the user's classes by which objects are created, and a `with` is entered.
+
+    Each with the object or class, and whether it is called with a new object of that class.
+    """
+    seen: set[int] = set()
+    for function, receiver in functions:
+        found: list[tuple[Any, Any, str, bool]] = []
+        for _, value in used(function, receiver):
+            if derives(kind := kind_of(value), type):
+                found += [(value, value, name, True) for name in _CREATING]
+                found.append((value, kind, "__call__", False))  # of its metaclass
+        for value in entered(function, receiver):
+            is_class = derives(kind := kind_of(value), type)
+            of = value if is_class else kind
+            found += [(value, of, name, is_class) for name in _ENTERING]
+        for value, of, name, creates in found:
+            method = defined(of, name)
+            if (
+                type(method) is FunctionType
+                and id(method) not in seen
+                and owner(method.__code__.co_filename) is Owner.USER
+            ):
+                seen.add(id(method))
+                yield method, value, creates

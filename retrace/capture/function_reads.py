@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from math import isfinite
-from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,7 +24,6 @@ from retrace.capture.objects import (
     array_type,
     attributes_of,
     content_hash,
-    defined,
     derives,
     kind_of,
     own,
@@ -33,6 +32,7 @@ from retrace.capture.objects import (
 )
 from retrace.capture.place import Owner, owner
 from retrace.capture.snapshot import snapshot
+from retrace.capture.steps import MISSING, getter_of, is_users, step_into
 from retrace.capture.weak import ByObject
 from retrace.jax_internals.custom_rules import rules_of, takes_static
 from retrace.jax_internals.listed import is_listed
@@ -53,7 +53,6 @@ _MAX_BYTES = 64 * 1024
 _ABOUT = frozenset(("__name__", "__qualname__", "__module__", "__doc__", "__code__"))
 """What is read of a function without calling it."""
 _SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
-_MISSING = object()
 _STATIC_RULE = Value("custom_vjp", "nondiff_argnums", None, True)
 """Recorded of a function whose rules take no array for some arguments."""
 
@@ -87,7 +86,7 @@ class Reads:
             function: the user's own function, without any wrappers.
             receivers: for a method, the object that it is bound to.
         """
-        if not self._reads_any(function, receivers[0] if receivers else _MISSING):
+        if not self._reads_any(function, receivers[0] if receivers else MISSING):
             return ()
         walk = _Walk(self._number, function)
         for _ in self._visits(walk, function, *receivers):
@@ -115,7 +114,7 @@ class Reads:
         """
         walk = _Walk(self._number, function)
         found = [
-            (visit.function, None if visit.receiver is _MISSING else visit.receiver)
+            (visit.function, None if visit.receiver is MISSING else visit.receiver)
             for visit in self._visits(walk, function, *receivers, most=_MAX_RUNNING)
         ]
         return found or [(function, receivers[0] if receivers else None)]
@@ -124,7 +123,7 @@ class Reads:
         self, walk: _Walk, function: FunctionType, *receivers: Any, most: int = _MAX_FUNCTIONS
     ) -> Iterator[_Visit]:
         """Visit the functions one after the other; if few, only those that read anything."""
-        receiver = receivers[0] if receivers else _MISSING
+        receiver = receivers[0] if receivers else MISSING
         visited = self._reads_any if most <= _MAX_FUNCTIONS else _is_a_users
         if self._is_blind or not visited(function, receiver):
             return
@@ -146,7 +145,7 @@ class Reads:
             return bool(known)
         if owner(code.co_filename) is not _USER:
             return False
-        return receiver is not _MISSING or bool(code.co_freevars) or _names_any(code, names)
+        return receiver is not MISSING or bool(code.co_freevars) or _names_any(code, names)
 
     def _chains(self, code: CodeType) -> tuple[Chain, ...]:
         if (known := self._codes.get(code)) is not None:
@@ -172,8 +171,8 @@ def _is_a_users(function: FunctionType, _: Any = None) -> bool:
 
 def _names_any(code: CodeType, names: dict[str, Any]) -> bool:
     for name in code.co_names:
-        found = dict.get(names, name, _MISSING)
-        if found is not _MISSING and (type(found) is not ModuleType or _is_users(found)):
+        found = dict.get(names, name, MISSING)
+        if found is not MISSING and (type(found) is not ModuleType or is_users(found)):
             return True
     for inner in code.co_consts:  # noqa: SIM110 - a generator costs more than the rest
         if type(inner) is CodeType and _names_any(inner, names):
@@ -206,18 +205,18 @@ class _Walk:
         cells: dict[str, Any] = {}
         for chain in chains:
             if chain.source == "global":
-                value = dict.get(function.__globals__, chain.name, _MISSING)
+                value = dict.get(function.__globals__, chain.name, MISSING)
                 path = self._global(function, chain.name)
             elif chain.source == "self":
                 value, path = visit.receiver, visit.prefix
             else:
                 cells = cells or dict(_cells(function))
-                value = cells.get(chain.name, _MISSING)
+                value = cells.get(chain.name, MISSING)
                 path = chain.name
                 if function is not self._base:
-                    is_method = visit.receiver is not _MISSING
+                    is_method = visit.receiver is not MISSING
                     path = f"{function.__name__ if is_method else visit.prefix}.{path}"
-            if value is not _MISSING:
+            if value is not MISSING:
                 yield from self._follow(value, path, chain, function is self._base)
 
     def _global(self, function: FunctionType, name: str) -> str:
@@ -228,9 +227,9 @@ class _Walk:
     def _follow(self, value: Any, path: str, chain: Chain, is_own: bool) -> Iterator[_Visit]:
         taken, is_used = 0, not chain.looked
         for step in chain.steps:
-            inner = _step(value, step)
-            if inner is _MISSING:
-                if (getter := _getter(value, step)) is not None:
+            inner = step_into(value, step)
+            if inner is MISSING:
+                if (getter := getter_of(value, step)) is not None:
                     self._take_too(f"{path}.{step}", getter)
                     yield _Visit(getter, value, path)
                     return
@@ -268,7 +267,7 @@ class _Walk:
             if (rules := list(rules_of(value))) and takes_static(value):
                 self._last[path] = _STATIC_RULE
             running = (*map(_function, rules), function)
-            yield from [_Visit(one, _MISSING, path) for one in running if one is not None]
+            yield from [_Visit(one, MISSING, path) for one in running if one is not None]
         if function is not None and function.__name__ == path.rpartition(".")[2]:
             self._take_too(path, value, unless=is_held)
             return  # under the name of its `def`, it is rarely replaced
@@ -333,62 +332,9 @@ def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
             continue
 
 
-def _is_users(module: ModuleType) -> bool:
-    names = object.__getattribute__(module, "__dict__")
-    file = names.get("__file__")
-    if type(file) is not str:
-        return names.get("__name__") == "__main__"
-    return owner(file) is _USER
-
-
 def _is_namespace(value: Any) -> bool:
     """Whether functions found in it are plain functions, not methods."""
     return type(value) is ModuleType or derives(kind_of(value), type)
-
-
-def _step(value: Any, step: str | Item) -> Any:
-    """Take one step without running user code; `_MISSING` if that is impossible."""
-    kind = kind_of(value)
-    if isinstance(step, Item):
-        if kind is dict:
-            return value.get(step.key, _MISSING)
-        if (kind is list or kind is tuple) and type(step.key) is int:
-            return value[step.key] if 0 <= step.key < len(value) else _MISSING
-        return _MISSING
-    if kind is ModuleType:
-        names = object.__getattribute__(value, "__dict__")
-        return names.get(step, _MISSING) if _is_users(value) else _MISSING
-    if derives(kind, type):
-        return _plain(defined(value, step))
-    of_class = defined(kind, step)
-    if type(of_class) is MemberDescriptorType:
-        try:
-            return of_class.__get__(value, kind)
-        except (AttributeError, TypeError):  # a class body may refer to another class's slot
-            return _MISSING
-    if of_class is None or not _is_data_descriptor(of_class):
-        attributes = attributes_of(value)
-        if step in attributes:
-            return attributes[step]
-    return _plain(of_class)
-
-
-def _getter(value: Any, step: str | Item) -> FunctionType | None:
-    """The getter, if a step is a property."""
-    found = defined(kind_of(value), step) if isinstance(step, str) else None
-    getter = found.fget if type(found) is property else None
-    return getter if type(getter) is FunctionType else None
-
-
-def _is_data_descriptor(of_class: Any) -> bool:
-    return defined(kind_of(of_class), "__set__") is not None
-
-
-def _plain(of_class: Any) -> Any:
-    """A class attribute, if reading it runs no code."""
-    if of_class is None or type(of_class) is FunctionType:
-        return _MISSING if of_class is None else of_class
-    return _MISSING if defined(kind_of(of_class), "__get__") is not None else of_class
 
 
 def _function(value: Any) -> FunctionType | None:
