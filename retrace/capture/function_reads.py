@@ -47,6 +47,7 @@ _MAX_CONTAINERS = 4
 _MAX_DATA = 200
 _MAX_INTEGER_BITS = 64
 """In bits."""
+_IN_MEMORY = (np.ndarray, np.memmap)
 _MAX_BYTES = 64 * 1024
 """Maximum size of a numpy array whose content is hashed; larger ones are identified by object."""
 
@@ -285,7 +286,7 @@ class _Walk:
         kind = kind_of(value)
         if is_listed(kind, _SCALARS):
             taken = _scalar(value, kind)
-        elif kind is np.ndarray and value.nbytes <= _MAX_BYTES:
+        elif is_listed(kind, _IN_MEMORY) and value.nbytes <= _MAX_BYTES:
             array = str(array_type(value))
             content = {"array": array, "content": content_hash(value)}
             taken = Value("numpy.ndarray", array, None, False, content)

@@ -114,4 +114,4 @@ class Audit(Row):
     same: tuple[int, ...] = ()
     """The misses that traced them."""
     gone: int = 0
-    """The number of programs JAX had already dropped, so that they could not be checked."""
+    """The number of programs that JAX no longer had, so that they could not be checked."""

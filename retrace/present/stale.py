@@ -95,8 +95,8 @@ def text(view: View, audited: Audited, width: int = 80, paint: Paint = plain) ->
     )
     if audited.gone:
         # Nothing is claimed about these, and nothing can call them either.
-        gone = count(audited.gone, "more program")
-        yield from wrapped(f"{gone} not checked: JAX had already dropped the function.", width, 2)
+        gone, them = count(audited.gone, "more program"), "it" if audited.gone == 1 else "them"
+        yield from wrapped(f"{gone} not checked: JAX no longer has {them}.", width, 2)
     for one in loud[:_MAX_FUNCTIONS]:
         head = f"{name(one.function)}   {view.place(one.miss)}   {_HEADS[one.verdict]}"
         many = f" in {one.programs} programs" if one.programs > 1 else ""

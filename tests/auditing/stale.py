@@ -17,6 +17,7 @@ import dataclasses
 import enum
 import functools
 import os
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -179,6 +180,15 @@ def a_numpy_buffer_changed_in_place() -> Iterator[Any]:
     f = jax.jit(lambda x: x + table)
     yield lambda: f(x)
     table[1] = 7
+
+
+@stale
+def a_memory_map_changed_in_place() -> Iterator[Any]:
+    with tempfile.TemporaryFile() as file:
+        mapped = np.memmap(file, np.float32, "w+", shape=3)
+    f = jax.jit(lambda x: x + mapped)
+    yield lambda: f(x)
+    mapped[1] = 7
 
 
 @stale
