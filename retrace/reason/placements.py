@@ -100,6 +100,16 @@ def place_alike(history: list[Verdict]) -> None:
             replace_advice(history, index, advised)
             if advised.proof is Proof.MEANING and verdict.avoidable == "yes":
                 history[index] = replace(history[index], avoidable="maybe")
+    _follow_calls(history)
+
+
+def _follow_calls(history: list[Verdict]) -> None:
+    """A backward program has no arguments of its own: those of its call decide."""
+    by_id = {verdict.miss.id: verdict for verdict in history}
+    for index, verdict in enumerate(history):
+        call = by_id.get(verdict.follows or "")
+        if call is not None and isinstance(verdict.fix, PlaceFirst | OneMesh):
+            history[index] = replace(verdict, fix=call.fix, avoidable=call.avoidable)
 
 
 def _is_split(sharding: str) -> bool:
