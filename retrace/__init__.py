@@ -128,7 +128,15 @@ def _warn_about_foreign_modules() -> None:
         )
 
 
-_MODULES = ("__init__.py", "__main__.py", "apart.py", "causes.py", "errors.py", "failure.py")
+_MODULES = (
+    "__init__.py",
+    "__main__.py",
+    "apart.py",
+    "causes.py",
+    "errors.py",
+    "failure.py",
+    "regex.py",
+)
 _warn_about_foreign_modules()
 
 # Not if the launcher or its starter loads this: then they record.

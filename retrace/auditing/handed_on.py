@@ -125,7 +125,8 @@ def _of_instruction(
         # The result of a helper is not followed.
         taken, as_it_is = stack[-1:], not depth
     elif kind in _BUILDING:
-        taken = stack[-(instruction.arg or 0) * (1 + (kind == "BUILD_MAP")) :]
+        count = (instruction.arg or 0) * (1 + (kind == "BUILD_MAP"))
+        taken = stack[max(0, len(stack) - count) :]
     else:
         taken = stack[-_TAKING.get(kind, 1) :]
     for place in taken:

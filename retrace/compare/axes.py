@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Literal, TypeAlias
 
-from retrace.model.regex import regex
 from retrace.model.row import Row
+from retrace.regex import regex
 
 ADDS_AT = ("scatter-add", "scatter_add")
 """What adds rows where an index says: with 0 as its index, padding is added to the first row."""

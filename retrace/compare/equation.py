@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from retrace.model import Dim
-from retrace.model.regex import regex
+from retrace.regex import regex
 from retrace.store.sizes import SIZE, sizes_of
 
 _SIZES = regex(r"\[([^\]]*)\]")

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import Listings
 from retrace.model import Listing
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _AXES = r"\(([\d,]*)\)"
 _PRODUCT = regex(rf"\tdimension_numbers=\(\({_AXES},{_AXES}\),\({_AXES},{_AXES}\)\)", re.ASCII)

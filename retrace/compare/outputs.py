@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import Listings, place
 from retrace.model import Frame, Listing
-from retrace.model.regex import regex
 from retrace.model.row import Row
+from retrace.regex import regex
 
 _VARIABLE = regex(r"\$[0-9]{1,18}")
 _HASH = regex(r"@[0-9a-f]{32}")

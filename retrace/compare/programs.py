@@ -29,8 +29,8 @@ from retrace.compare.rounds import Rounds
 from retrace.compare.source_lines import LineChange, Listings, line_changes, place
 from retrace.compare.untraced import static_argument, untraced
 from retrace.model import Dim, Frame, Listing
-from retrace.model.regex import regex
 from retrace.model.row import Row
+from retrace.regex import regex
 from retrace.store.sizes import sizes_of
 
 Kind: TypeAlias = Literal["identical", "shapes-only", "constants-only", "repeated", "different"]

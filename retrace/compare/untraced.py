@@ -7,7 +7,7 @@ from itertools import islice
 
 from retrace.compare.equation import primitive
 from retrace.model import Listing
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 STATIC = "static:"
 """Before the name of a function of JAX that takes the number as a static argument."""

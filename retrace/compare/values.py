@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias, cast
 
 from retrace.compare.deep import item_pairs
 from retrace.model import JSON, Value
-from retrace.model.regex import regex
 from retrace.model.row import Row
+from retrace.regex import regex
 
 Kind: TypeAlias = Literal["changed", "added", "removed"]
 Place: TypeAlias = tuple[str | int, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from retrace.compare.equation import inner, primitive
 from retrace.compare.source_lines import Listings
 from retrace.model import Listing
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _BY_POSITION = frozenset(("pjit", "jit", "closed_call", "scan", "remat", "checkpoint"))
 """Equations whose arguments are the inputs of their one sub-program, one by one."""

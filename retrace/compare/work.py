@@ -12,7 +12,7 @@ from math import prod
 
 from retrace.compare.equation import inner, primitive
 from retrace.model import Listing
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _SHAPE = regex(r"\[([\d,]*)\]")
 _LENGTH = regex(r"\tlength=([0-9]{1,18})(?![0-9])")

@@ -5,7 +5,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, cast
 
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 JSON: TypeAlias = object
 """Whatever `json.loads` returns."""

@@ -26,7 +26,6 @@ from retrace.model.advice import (
     ToArray,
 )
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT, OF_OPTIONS
-from retrace.model.regex import regex
 from retrace.plan.besides import besides, optional_arguments
 from retrace.plan.candidate import Candidate, omitted
 from retrace.plan.defaults import ABSENT
@@ -45,6 +44,7 @@ from retrace.reason.fields import with_fields
 from retrace.reason.held import is_in
 from retrace.reason.libraries import through_libraries
 from retrace.reason.traits import is_static_by_type, passing_library
+from retrace.regex import regex
 
 _CODES = {
     "shape": "few-sizes",

@@ -9,9 +9,9 @@ from typing import TypeAlias, cast
 from retrace.model import Function, Kind
 from retrace.model.advice import JitAndPass, JitForEach, LeaveOutValue, OfFunction, ToArray
 from retrace.model.parts import OF_ARGUMENTS, OF_CONTEXT
-from retrace.model.regex import regex
 from retrace.plan.history import Column, History
 from retrace.reason.fields import NO_CLASS, holder
+from retrace.regex import regex
 
 VALUES = (*OF_ARGUMENTS, "meta")
 _Field: TypeAlias = tuple[str, str]

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from retrace.model import Kind, Miss
-from retrace.model.regex import regex
 from retrace.plan.history import Column, History
 from retrace.plan.replay import Mapped
 from retrace.reason.rules import root
+from retrace.regex import regex
 
 _FAMILIES = ("dtype", "weak_type", "tree", "sharding")
 """What results have from arguments. Sizes are recognised by themselves (`variables`)."""

@@ -12,7 +12,6 @@ from retrace.compare.tree import field_path
 from retrace.model import JSON, Component, Function, HeldChange, Listing, Miss, Value
 from retrace.model.advice import ToArgument
 from retrace.model.parts import OF_ARGUMENTS, passed
-from retrace.model.regex import regex
 from retrace.plan.defaults import ABSENT
 from retrace.plan.history import Column, History, Part
 from retrace.plan.replay import Mapped
@@ -20,6 +19,7 @@ from retrace.reason.evidence import is_arrays
 from retrace.reason.held import is_below
 from retrace.reason.sharing import shared
 from retrace.reason.values import is_amount
+from retrace.regex import regex
 
 _MAX_COMPARED = 8
 """Maximum number of different programs of a column that are compared with a new one."""

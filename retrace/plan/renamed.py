@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from retrace.compare.tree import Arguments
 from retrace.model import Key
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _LABEL = regex(r"\['(.*)'\]|\.(.*)|\[([0-9]+)\]", re.DOTALL)
 

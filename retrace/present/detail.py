@@ -32,9 +32,9 @@ from retrace.model import (
     is_cut,
 )
 from retrace.model.parts import BY_COMPONENT
-from retrace.model.regex import regex
 from retrace.reason.evidence import same_but_scope
 from retrace.reason.fields import is_function
+from retrace.regex import regex
 
 _UNEQUAL = "but not equal (by `==` or `hash`)"
 """Said of two values that only their own equality distinguishes."""

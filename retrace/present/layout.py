@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from retrace.model import Verdict
-from retrace.model.regex import regex
 from retrace.present.group import Group
 from retrace.present.message import Line, Message, compose
 from retrace.present.view import View
 from retrace.present.words import cells, padded
+from retrace.regex import regex
 
 Paint: TypeAlias = Callable[[str, str], str]
 """Applies a style to a text."""

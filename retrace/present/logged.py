@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from retrace.model import Miss
-from retrace.model.regex import regex
 from retrace.present.words import clean
+from retrace.regex import regex
 
 _MAX_LENGTH = 160
 _WHO = {"jax": "JAX says", "xla": "XLA says"}

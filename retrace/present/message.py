@@ -12,7 +12,6 @@ from retrace.causes import Cause
 from retrace.compare.keys import of_same_paths
 from retrace.model import Change, Component, Kind, Miss, Stage, Verdict
 from retrace.model.parts import BY_COMPONENT, VALUES
-from retrace.model.regex import regex
 from retrace.model.row import Row
 from retrace.present import logged, plan_words, sentences, verdict_detail
 from retrace.present.advice import advised
@@ -39,6 +38,7 @@ from retrace.present.words import (
     turned,
 )
 from retrace.reason.eager import is_elsewhere
+from retrace.regex import regex
 
 _LEAF = (Component.SHAPE, Component.DTYPE, Component.WEAK_TYPE)
 _OF_FUNCTION = (Component.FUNCTION, Component.CODE, Component.CLOSURE, Component.DEFAULTS)

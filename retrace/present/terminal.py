@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from retrace.causes import Cause
 from retrace.model import Stage
-from retrace.model.regex import regex
 from retrace.plan.step import Plan
 from retrace.present import again, dispatch, glossary, stale, stored
 from retrace.present.group import Group
@@ -27,6 +26,7 @@ from retrace.present.plan_text import block, slowest
 from retrace.present.tally import Sort, Tally, rest_summary, split_by_worth
 from retrace.present.view import View
 from retrace.present.words import argument, cells, clean, count, listed, name, padded, seconds
+from retrace.regex import regex
 
 _MAX_ROWS = 8
 _MAX_CAUSES = 3

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from unicodedata import combining, east_asian_width
 
 from retrace.model import CallSite, Function, Miss, Stage
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _COMMAND = regex(r"^(\s*)::", re.MULTILINE)
 _ADDRESS = regex(r" at 0x[0-9a-fA-F]{4,}")

@@ -20,9 +20,9 @@ from retrace.model import (
 )
 from retrace.model.change import together
 from retrace.model.parts import OF_ARGUMENTS
-from retrace.model.regex import regex
 from retrace.reason.program import Comparison
 from retrace.reason.resized import Resized
+from retrace.regex import regex
 
 OF_VALUES = OF_ARGUMENTS | {Component.TREE}
 """The parts of the arguments that hold Python values: some as they are, others in the static

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from retrace.compare.values import Difference, differences, of_array, places
 from retrace.model import ENCLOSING, JSON, Change, HeldChange, Key, Node, Value, ValueChange
-from retrace.model.regex import regex
 from retrace.reason.evidence import is_array_type, values_of
+from retrace.regex import regex
 
 _INCOMPLETE = regex(
     r"<lambda>| \.\.\.>$|^\w+\[[\d,]*\]$|"

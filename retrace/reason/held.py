@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from retrace.model import Change, Component, Value
-from retrace.model.regex import regex
 from retrace.reason.evidence import (
     Evidence,
     holds_arrays,
@@ -21,6 +20,7 @@ from retrace.reason.fields import field_changes, is_complete
 from retrace.reason.program import is_explained
 from retrace.reason.traits import looks_equal
 from retrace.reason.values import is_amount, is_plain
+from retrace.regex import regex
 
 SELF = "self"
 """The name of a method's object, as its code usually has it."""

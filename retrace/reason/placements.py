@@ -16,10 +16,10 @@ from retrace.model.advice import (
     PlaceFirst,
     Proof,
 )
-from retrace.model.regex import regex
 from retrace.reason.asked import replace_advice
 from retrace.reason.evidence import Evidence
 from retrace.reason.objects import advice_of_kind
+from retrace.regex import regex
 
 _MESH = regex(r"mesh\{[^}]*\}")
 _ONE_DEVICE = "SingleDevice("

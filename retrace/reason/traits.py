@@ -21,11 +21,11 @@ from retrace.model import (
     is_cut,
 )
 from retrace.model.change import together
-from retrace.model.regex import regex
 from retrace.reason.evidence import Evidence, grown, values_of
 from retrace.reason.fields import field_changes, is_function
 from retrace.reason.program import numbers
 from retrace.reason.rules import wrapped_again
+from retrace.regex import regex
 
 _OF_ARGUMENTS = frozenset(
     {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from retrace.model import Use
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _STEPS = regex(r"\[[^\]]*\]|[^.\[\]]+")
 _ITEM = "[]"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from retrace.model import Listing
-from retrace.model.regex import regex
 from retrace.model.row import Row
+from retrace.regex import regex
 
 _MAX_EQUATIONS = 20_000
 _MAX_NUMBERS = 1024

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 from retrace.model import Listing
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _MAX_KEPT = 20_000
 _MAX_TEXT = 20_000

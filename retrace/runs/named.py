@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from retrace.model import JSON, Miss, Value
 from retrace.model.parts import passed
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 _NUMBER = regex(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
 _TOLERANCE = 1e-6

@@ -17,8 +17,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
-from retrace.model.regex import regex
 from retrace.model.row import Row
+from retrace.regex import regex
 
 _NAME = regex(r"\.attempt-(\d{1,9})")
 _SAME_START_SECONDS = 60.0

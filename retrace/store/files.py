@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 MAX_SETTINGS_BYTES = 1 << 22
 """Maximum size of a hand-written file, such as pyproject.toml or a baseline."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from retrace.errors import UnreadableError, UsageError
-from retrace.model.regex import regex
+from retrace.regex import regex
 from retrace.store import files
 from retrace.store.attempts import clear, join, known_job, numbers_of
 from retrace.store.remote import address_of

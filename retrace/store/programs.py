@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrace.model import Frame, Listing, Run, Stack
-from retrace.model.regex import regex
+from retrace.regex import regex
 from retrace.store.bounded_lines import lines
 from retrace.store.decoded import decoded
 from retrace.store.files import opened

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrace.errors import UnreadableError
 from retrace.model import JSON, Audit, Key, Miss, Recording, Run
-from retrace.model.regex import regex
+from retrace.regex import regex
 from retrace.store import files, schema
 from retrace.store.audits import decode_audit
 from retrace.store.bounded_lines import texts

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from retrace.errors import UnreadableError
-from retrace.model.regex import regex
 from retrace.model.row import Row
+from retrace.regex import regex
 from retrace.store.files import reason
 from retrace.store.segments import name_of
 

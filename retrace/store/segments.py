@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 MAX_BYTES = 64 << 20
 """Maximum size of a segment, unless a single line is longer."""

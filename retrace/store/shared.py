@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
 from retrace.model import Key, Miss
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 Held = TypeVar("Held", bound=Hashable)
 

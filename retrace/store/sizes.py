@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrace.model import Dim
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 SIZE = regex("[0-9]{1,18}")
 _ONE = regex(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+")

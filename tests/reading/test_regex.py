@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from retrace.model.regex import regex
+from retrace.regex import regex
 
 
 @pytest.mark.parametrize("first", ["findall", "fullmatch", "match", "search"])
