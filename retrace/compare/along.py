@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from retrace.compare.axes import ADDS_AT, Effect, Equation, arity, effect, equation
+from retrace.compare.axes import ADDS_AT, Effect, effect
 from retrace.compare.equation import inner
 from retrace.compare.from_end import indices_from_end
+from retrace.compare.paired import Equation, arity, equation
 from retrace.compare.source_lines import place
 from retrace.model import Frame, Key, Listing
 from retrace.model.row import Row

@@ -7,7 +7,7 @@ h:i32[9] = select_n f e g
 
 from __future__ import annotations
 
-from retrace.compare.axes import arity
+from retrace.compare.paired import arity
 from retrace.model import Listing
 
 _KEEPING = frozenset(

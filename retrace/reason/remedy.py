@@ -172,7 +172,7 @@ def remedy(
     # If JAX gets all these as they are and other constants changed, something else did as well.
     is_part = meant is not constants and hows == {"argument"} and len(constants) == len(meant)
     how = hows.pop()
-    if hows or how == "again" or is_called_by_library or (is_part and difference is not None):
+    if hows or how == "again" or is_called_by_library or is_part:
         return Remedy("rejit", name, (), "again")
     names = tuple(one.name for one in meant)
     is_attribute = any(each.startswith(("self.", "cls.")) for each in names)
