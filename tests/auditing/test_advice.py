@@ -215,20 +215,24 @@ def _not_a_number() -> Iterator[Any]:
     held.fill = float("nan")
 
 
-def _of(expression: str, **names: Any) -> Program:
-    """A function of this expression, of which all numbers are others when it is called again."""
+def _changing(expression: str, then: dict[str, Any], now: dict[str, Any]) -> Program:
+    """A function of this expression, with other values when it is called again."""
 
     def program() -> Iterator[Any]:
-        now: dict[str, Any] = {"jnp": jnp, "np": np, "math": math, "k": 4.0, "lr": 0.5} | names
+        names: dict[str, Any] = {"jax": jax, "jnp": jnp, "np": np, "math": math, "os": os} | then
         code = f"def scaled(w, by): return w * by\ndef f(w): return {expression}"
-        exec(compile(code, __file__, "exec"), now)
-        f = jax.jit(now["f"])
+        exec(compile(code, __file__, "exec"), names)
+        f = jax.jit(names["f"])
         yield lambda: f(stale.x)
-        now.update(k=9.0, lr=0.25)
-        now["box"] = {"k": 9.0}
-        now["name"] = "adam"
+        names.update(now)
 
     return program
+
+
+def _of(expression: str) -> Program:
+    then = {"k": 4.0, "lr": 0.5, "box": {"k": 4.0}, "name": "sgd"}
+    now = {"k": 9.0, "lr": 0.25, "box": {"k": 9.0}, "name": "adam"}
+    return _changing(expression, then, now)
 
 
 AS_IT_IS = (
@@ -251,22 +255,22 @@ BY_PYTHON = (
 def test_only_what_jax_gets_unchanged_is_passed_as_an_argument() -> None:
     for how, expressions in (("argument", AS_IT_IS), ("static", BY_PYTHON)):
         for expression in expressions:
-            followed = follows(_of(expression, box={"k": 4.0}))
+            followed = follows(_of(expression))
             assert (followed.how, followed.differs) == (how, True), expression
 
 
 def test_all_that_changed_the_program_is_passed() -> None:
-    held = {"box": {"k": 4.0}, "name": "sgd"}
-    several = advised(_of("w * lr + (1.0 if name == 'sgd' else 2.0)", **held)).stale
+    both = _of("w * lr + (1.0 if name == 'sgd' else 2.0)")
+    several = advised(both).stale
     assert several.fix is not None
     assert (several.fix.how, set(several.fix.names)) == ("static", {"lr", "name"})
-    follows(_of("w * lr + (1.0 if name == 'sgd' else 2.0)", **held))
+    follows(both)
     # What else changed is not recorded: passing the number alone would leave it as it was.
 
     def beside() -> Iterator[Any]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("BESIDE", "1.0")
-            changing = _of("w * lr * float(os.environ['BESIDE'])", os=os, **held)()
+            changing = _of("w * lr * float(os.environ['BESIDE'])")()
             yield next(changing)
             patch.setenv("BESIDE", "4.0")
             next(changing, None)
@@ -327,3 +331,15 @@ def test_impossible_advice_is_not_given() -> None:
     programs = (_a_schedule, _not_a_number, _another_order)
     found = [advised(program).stale for program in programs]
     assert [one.fix and one.fix.how for one in found] == ["again", "argument", "again"]
+    named = np.zeros(3, [("a", np.float32)])
+    others = {
+        # Python looks at the whole list, and NumPy's array holds a size.
+        "w * sum(k)": ([1.0, 2.0], [1.0, 7.0], "again"),
+        "w + jnp.zeros(k)": (np.array([3]), np.array([1]), "again"),
+        # No array of JAX has named items, and an exponent may be a parameter.
+        "w * k['a']": (named, np.ones_like(named), "again"),
+        "jax.lax.integer_pow(w, k)": (2, 3, "static"),
+    }
+    for expression, (then, now, how) in others.items():
+        one = advised(_changing(expression, {"k": then}, {"k": now})).stale
+        assert (expression, one.fix and one.fix.how) == (expression, how)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retrace.causes import Cause
@@ -403,7 +403,16 @@ def test_a_backward_program_follows_the_call_it_belongs_to() -> None:
     assert found == ["first-trace", "first-trace", "shape-changed", "shape-changed"]
 
 
+def _placed_beside_a_mesh() -> Planted:
+    on_mesh = leaf("b")._replace(sharding="NamedSharding(data)", committed=True)
+    on_one = leaf("a")._replace(sharding="cpu:0")
+    old = Key(leaves=(on_one, on_mesh))
+    new = Key(leaves=(on_one._replace(committed=True), on_mesh))
+    return Planted(old, new, Component.SHARDING, "a", Cause.SHARDING_CHANGED)
+
+
 @given(planted())
+@example(_placed_beside_a_mesh())
 def test_a_backward_program_of_an_equal_key_has_the_advice_of_its_call(edit: Planted) -> None:
     backward: dict[str, Any] = {"program": "a", "derived": "backward"}
     *_, forward, back = verdicts(
